@@ -42,7 +42,7 @@ class Track:
 
 @dataclass(slots=True)
 class Log:
-    """What a module saw and returned, in order.
+    """The observations and the outputs of a module, in order.
 
     Attributes:
         seen: Batches of observations.

@@ -136,7 +136,8 @@ class TorchLSTMEncoder(_RecurrentEncoder):
         state = inputs[Columns.STATE_IN]
         if self._is_one_step(self.lstm, inputs[Columns.OBS]):
             held = state["h"][:, 0], state["c"][:, 0]
-            cell = torch.lstm_cell(self._tokens(inputs)[:, 0], held, *self.lstm._parameters.values())
+            weights: Any = self.lstm._parameters.values()
+            cell = torch.lstm_cell(self._tokens(inputs)[:, 0], held, *weights)
             h, c = (each.unsqueeze(1) for each in cell)
             return {ENCODER_OUT: h, Columns.STATE_OUT: {"h": h, "c": c}}
         before = (state["h"].transpose(0, 1).contiguous(), state["c"].transpose(0, 1).contiguous())
@@ -162,7 +163,7 @@ class TorchGRUEncoder(_RecurrentEncoder):
     def _forward(self, inputs: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         state = inputs[Columns.STATE_IN]["h"]
         if self._is_one_step(self.gru, inputs[Columns.OBS]):
-            weights = self.gru._parameters.values()
+            weights: Any = self.gru._parameters.values()
             h = torch.gru_cell(self._tokens(inputs)[:, 0], state[:, 0], *weights).unsqueeze(1)
             return {ENCODER_OUT: h, Columns.STATE_OUT: {"h": h}}
         before = state.transpose(0, 1).contiguous()

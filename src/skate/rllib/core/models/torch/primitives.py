@@ -11,8 +11,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
-from torch.nn.modules.module import _has_any_global_hook
 
 Activation = str | Callable[[], nn.Module] | None
 Initializer = str | Callable[..., Any] | None
@@ -98,33 +96,6 @@ def fill(tensor: Tensor, name: Initializer, arguments: dict[str, Any] | None) ->
         initializer(tensor, **(arguments or {}))
 
 
-class Stack(nn.Sequential):
-    """Layers one after the other, as ``nn.Sequential``.
-
-    The call of a layer costs as much as its work in a small network. So dense layers and activations without hooks are
-    computed here.
-    """
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        if _has_any_global_hook():
-            out: Tensor = super().forward(inputs)
-            return out
-        for layer in self._modules.values():
-            assert layer is not None
-            kind = type(layer)
-            if kind not in _PLAIN or is_watched(layer):
-                inputs = layer(inputs)
-            elif kind is nn.Linear:
-                held = layer._parameters
-                inputs = functional.linear(inputs, held["weight"], held["bias"])  # type: ignore[arg-type]
-            else:
-                inputs = torch.tanh(inputs) if kind is nn.Tanh else torch.relu(inputs)
-        return inputs
-
-
-_PLAIN = (nn.Linear, nn.Tanh, nn.ReLU)
-
-
 def is_watched(layer: nn.Module) -> bool:
     """True if a hook of the layer, or a method of this object, wants to see its calls."""
     held = layer.__dict__
@@ -134,7 +105,6 @@ def is_watched(layer: nn.Module) -> bool:
         or held["_backward_hooks"]
         or held["_backward_pre_hooks"]
         or "forward" in held
-        or held.get("inplace")
     )
 
 
@@ -209,7 +179,7 @@ class TorchMLP(nn.Module):
             activation = get_activation_fn(output_activation)
             if activation is not None:
                 layers.append(activation())
-        self.mlp = Stack(*layers)
+        self.mlp = nn.Sequential(*layers)
 
     def forward(self, inputs: Tensor) -> Tensor:
         out: Tensor = self.mlp(inputs)
