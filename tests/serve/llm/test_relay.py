@@ -108,6 +108,24 @@ def test_what_is_no_event_comes_by_handle() -> None:
     asyncio.run(run())
 
 
+def test_events_use_the_socket_in_a_loop_of_uvloop() -> None:
+    """Serve's replicas use uvloop where it is installed."""
+    uvloop = pytest.importorskip("uvloop")
+
+    async def run() -> None:
+        async with inbox() as made:
+
+            async def events() -> AsyncGenerator[Any, None]:
+                yield "data: 1\n\n"
+                yield "data: 2\n\n"
+
+            handle = Handle(events)
+            assert await text(made.answers(handle.ask)) == "data: 1\n\ndata: 2\n\n"
+            assert handle.by_handle == [Sent(2)]
+
+    uvloop.run(run())
+
+
 def test_an_error_comes_behind_the_events_before_it() -> None:
     async def run() -> None:
         async def made() -> AsyncGenerator[str, None]:
