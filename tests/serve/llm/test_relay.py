@@ -16,6 +16,13 @@ from skate.llm.errors import EngineStopped
 from skate.serve.llm import relay
 from skate.serve.llm.relay import Destination, Inbox, Outboxes, Sent
 
+try:
+    import uvloop
+except ImportError:
+    uvloop = None
+else:
+    uvloop.new_event_loop().close()  # libuv keeps a pipe from its first loop to the end of the process
+
 
 class Handle:
     """A substitute for a handle that answers like a replica, and records the items sent by handle."""
@@ -106,6 +113,25 @@ def test_what_is_no_event_comes_by_handle() -> None:
             assert [each async for each in box.answers(handle.ask)] == [{"error": 404}]
 
     asyncio.run(run())
+
+
+def test_events_use_the_socket_in_a_loop_of_uvloop() -> None:
+    """Serve's replicas use uvloop where it is installed."""
+    if uvloop is None:
+        pytest.skip("uvloop is not installed")
+
+    async def run() -> None:
+        async with inbox() as made:
+
+            async def events() -> AsyncGenerator[Any, None]:
+                yield "data: 1\n\n"
+                yield "data: 2\n\n"
+
+            handle = Handle(events)
+            assert await text(made.answers(handle.ask)) == "data: 1\n\ndata: 2\n\n"
+            assert handle.by_handle == [Sent(2)]
+
+    uvloop.run(run())
 
 
 def test_an_error_comes_behind_the_events_before_it() -> None:

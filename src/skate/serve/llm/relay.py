@@ -261,9 +261,13 @@ class Outboxes:
 
 
 async def _connected(address: str) -> Outbox | None:
-    loop = asyncio.get_running_loop()
+    made = socket.socket(socket.AF_UNIX)
     try:
-        _, protocol = await loop.create_unix_connection(Outbox, "\0" + address)
+        # In a thread, because it waits if many connect at once. uvloop does not connect to abstract addresses.
+        await asyncio.to_thread(made.connect, "\0" + address)
+        made.setblocking(False)
+        _, protocol = await asyncio.get_running_loop().create_unix_connection(Outbox, sock=made)
     except OSError:
+        made.close()
         return None
     return protocol
