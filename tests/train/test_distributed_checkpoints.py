@@ -104,7 +104,7 @@ def test_saves_in_the_background_hold_the_weights_of_their_report(tmp_path: Path
     result = TorchTrainer(loop, train_loop_config={"folder": str(tmp_path)}, **given).fit()
     assert [metrics["number"] for _, metrics in result.best_checkpoints] == [*range(SAVES)]
     weights = [metrics["weights"] for _, metrics in result.best_checkpoints]
-    assert len(set(weights)) == SAVES, "training went on between the saves"
+    assert len(set(weights)) == SAVES, "training continues between the saves"
     assert [loaded(checkpoint) for checkpoint, _ in result.best_checkpoints] == pytest.approx(weights)
     # Both ranks have written their own part.
     assert result.checkpoint is not None

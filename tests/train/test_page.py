@@ -30,9 +30,10 @@ def test_the_page_is_a_program_that_runs(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
-    loss, best, epochs, caught, longer, restored = done.stdout.splitlines()
+    loss, best, parts, epochs, caught, longer, restored = done.stdout.splitlines()
     assert float(loss) < 0.1
     assert best == "5 2"
+    assert parts == "['', '.distcp', '.distcp']"
     assert epochs == "[0, 1, 2, 3, 4, 5]"
     assert caught == "True"
     assert longer == "7 8"

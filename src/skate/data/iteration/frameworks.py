@@ -54,9 +54,7 @@ class FrameworkBatches:
                 "collate_fn cannot be used with dtypes: it makes its own tensors; convert them in collate_fn"
             )
         if collate_fn is not None and not callable(collate_fn):
-            raise ValueError(
-                f"Unsupported collate function: {type(collate_fn)}; pass a function or a CollateFn"
-            )
+            raise _unsupported(collate_fn)
         place = tensors.device_for(device)
         given = "pyarrow" if collate_fn is None else format_of(collate_fn)
 
@@ -222,3 +220,7 @@ class FrameworkBatches:
             finish=convert,
         )
         return found
+
+
+def _unsupported(collate_fn: object) -> ValueError:
+    return ValueError(f"Unsupported collate function: {type(collate_fn)}; pass a function or a CollateFn")
