@@ -164,7 +164,7 @@ def test_a_program_behind_the_head_may_be_silent_for_longer() -> None:
         for action in head.tick(now):
             if isinstance(action, Bury):
                 buried[action.member] = now
-    assert set(buried) == {2} and 30.0 <= buried[2] <= 32.0 and not head.is_in_doubt(29.0)
+    assert set(buried) == {2} and 30.0 <= buried[2] <= 32.0 and not head._look(29.0)[1]
 
 
 def test_members_go_on_without_a_head_for_the_grace_time() -> None:
@@ -181,7 +181,7 @@ def test_a_head_that_lost_most_members_doubts_itself() -> None:
     watch = steady(7)
     watch.isolate({1, 2, 3, 4}, 40.0)
     watch.run(35.0)
-    assert not watch.buried and watch.head.is_in_doubt(watch.now)
+    assert not watch.buried and watch.head._look(watch.now)[1]
     assert not watch.left, "the four hear nothing of the head, and are most of the seven"
     watch.run(60.0)
     watch.agree()

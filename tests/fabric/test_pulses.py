@@ -81,7 +81,7 @@ def test_an_idle_cluster_writes_nothing_but_pulses(mesh: Manual) -> None:
         contact = head.fabric.directory.members[node.number].contact
         assert min(contact.heard, contact.wrote) >= mesh.now - 1.5 * T.beat
         assert contact.confirmed >= mesh.now - 3 * T.beat
-    assert not mesh.ends and not head.fabric.directory.is_in_doubt(mesh.now)
+    assert not mesh.ends and not head.fabric.directory._look(mesh.now)[1]
 
 
 def test_pulses_do_not_stop_while_a_member_writes(mesh: Manual) -> None:

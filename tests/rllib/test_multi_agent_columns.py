@@ -23,7 +23,7 @@ NESTED = gym.spaces.Dict({"at": gym.spaces.Discrete(12), "name": gym.spaces.Box(
 
 
 class Mixed(Schedule):
-    """The same schedule; agents have spaces of their own, rewards of several types, and some leave without a word."""
+    """The same schedule; agents have spaces of their own, rewards of several types, and some leave without a last observation."""
 
     def __init__(self, settings: Any = None) -> None:
         super().__init__(settings)

@@ -256,10 +256,6 @@ class HeadDirectory:
                 actions += self._suspect(member, now)
         return actions
 
-    def is_in_doubt(self, now: float) -> bool:
-        """Return True if less than half of the members, the head counted, are in contact; programs behind it do not count."""
-        return self._look(now)[1]
-
     def _look(self, now: float) -> tuple[list[Member], bool]:
         """Return the members for which something may be due, and the doubt: one pass, for the sake of many members."""
         timing = self.timing
