@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
-import agents
 import openai
 import pytest
 
@@ -19,6 +18,8 @@ from skate.llm.tool_calls.options import ToolOptions
 from tests.llm import scripted
 from tests.llm.served import Served
 from tests.llm.test_tool_calls import SCRIPTS, TEMPLATE
+
+agents: Any = pytest.importorskip("agents", reason="make test-vllm installs openai-agents")
 
 
 @pytest.fixture(scope="module")
