@@ -187,3 +187,13 @@ def test_memory_and_callbacks_take_the_general_way() -> None:
     assert runner.samples_columns
     runner.module.is_stateful = lambda: True
     assert not runner.samples_columns
+
+
+def test_an_unknown_module_is_named() -> None:
+    config = shared(1, 0)
+    config.policy_mapping_fn = lambda agent_id, episode, **kwargs: "absent"
+    runner = MultiAgentEnvRunner(config=config)
+    assert runner.samples_columns
+    with pytest.raises(ValueError, match=r"maps agent '.' to module 'absent'; there are: .*`policies`"):
+        runner.sample_rollout(4)
+    runner.stop()

@@ -196,6 +196,14 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         self._log_sampled(samples, count, self._num_episodes - before)
         return samples, count
 
+    def new_episode(self) -> MultiAgentEpisode:
+        """Return an empty episode of the environment's spaces, with the mapping of the configuration."""
+        return MultiAgentEpisode(
+            observation_space=self.env.single_observation_space,
+            action_space=self.env.single_action_space,
+            agent_to_module_mapping_fn=self.config.policy_mapping_fn,
+        )
+
     def log_episode(self, chunks: list[MultiAgentEpisode]) -> None:
         """Log an ended episode.
 

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 
 from skate.rllib.core.columns import Columns
-from skate.rllib.env.multi_agent_episode import MultiAgentEpisode
 from skate.rllib.env.nested import unbatch
 from skate.rllib.env.rollout import Rollout
 from skate.rllib.env.sampling.action_source import ActionSource
@@ -66,13 +65,8 @@ class MultiAgentColumnSampler:
 
     def _begin(self, place: int, seed: int | None = None) -> AgentLane:
         runner = self.runner
-        env = runner.env
-        episode = MultiAgentEpisode(
-            observation_space=env.single_observation_space,
-            action_space=env.single_action_space,
-            agent_to_module_mapping_fn=runner.config.policy_mapping_fn,
-        )
-        observations, infos = env.envs[place].reset(seed=seed)
+        episode = runner.new_episode()
+        observations, infos = runner.env.envs[place].reset(seed=seed)
         episode.add_env_reset(observations=observations, infos=infos)
         lane = AgentLane(episode)
         lane.newest = [
@@ -82,7 +76,12 @@ class MultiAgentColumnSampler:
         return lane
 
     def _stays(self, agent_id: Any, module_id: str) -> bool:
-        """True if observations of an agent are rows as the environment returns them."""
+        """True if observations of an agent are rows as the environment returns them. Raises ValueError for an unknown module."""
+        if module_id not in self.runner.module:
+            known = ", ".join(sorted(self.runner.module.keys()))
+            raise ValueError(
+                f"policy_mapping_fn maps agent {agent_id!r} to module {module_id!r}; there are: {known}. Add it to `policies`"
+            )
         return not self._writers or agent_id in self._kept.get(module_id, self._kept[None])
 
     def _row(self, track: Track, observation: Any) -> Any:

@@ -55,15 +55,10 @@ class MultiAgentSampler:
 
     def _begin(self, lane: int, seed: int | None = None) -> MultiAgentEpisode:
         runner = self.runner
-        env = runner.env
-        made = MultiAgentEpisode(
-            observation_space=env.single_observation_space,
-            action_space=env.single_action_space,
-            agent_to_module_mapping_fn=runner.config.policy_mapping_fn,
-        )
+        made: MultiAgentEpisode = runner.new_episode()
         self._call("on_episode_created", lane, made)
         with runner.metrics.log_time(names.ENV_RESET_TIMER):
-            observations, infos = env.envs[lane].reset(seed=seed)
+            observations, infos = runner.env.envs[lane].reset(seed=seed)
         made.add_env_reset(observations=observations, infos=infos)
         return made
 
