@@ -29,6 +29,7 @@ from skate.data.aggregate import (
     ValueCounter,
     ZeroPercentage,
 )
+from skate.data.exchange.join import TYPES
 from tests.data.exchanges.tables import WAYS, comparable, dataset_of, rows_of, tables, unordered
 
 Rows = list[dict[str, Any]]
@@ -249,23 +250,11 @@ def test_unique(way: str) -> None:
     check()
 
 
-KINDS = [
-    "inner",
-    "left_outer",
-    "right_outer",
-    "full_outer",
-    "left_semi",
-    "right_semi",
-    "left_anti",
-    "right_anti",
-]
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_join(way: str) -> None:
     @several(way)
     @given(
-        tables("row"), tables("other"), st.sampled_from(KINDS), st.sampled_from([("k",), ("k", "s"), ("s",)])
+        tables("row"), tables("other"), st.sampled_from(TYPES), st.sampled_from([("k",), ("k", "s"), ("s",)])
     )
     def check(left: list[pa.Table], right: list[pa.Table], kind: str, keys: tuple[str, ...]) -> None:
         left = [table.select([*keys, "row"]) for table in left]

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from skate import data
 from skate.data import Dataset
 from skate.data.aggregate import Count, Max, Mean, Min, Std, Sum
+from skate.data.exchange.join import TYPES
 from skate.data.expressions import col, lit
 from tests.data.relational.both_ways import check, is_staged
 
@@ -219,18 +220,7 @@ def test_groups(table: pa.Table, keys: list[str], name: str, ignore_nulls: bool)
 @given(
     tables(),
     tables(),
-    st.sampled_from(
-        [
-            "inner",
-            "left_outer",
-            "right_outer",
-            "full_outer",
-            "left_semi",
-            "right_semi",
-            "left_anti",
-            "right_anti",
-        ]
-    ),
+    st.sampled_from(TYPES),
     st.lists(
         st.sampled_from([name for name in NAMES if name not in "fg"]), unique=True, min_size=1, max_size=2
     ),

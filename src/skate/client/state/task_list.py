@@ -87,15 +87,9 @@ def chain(task_id: str, timeout: float) -> list[dict[str, Any]]:
         ValueError: The id is not hexadecimal.
         RuntimeError: No session is running.
     """
-    process = session.current_or_none()
-    if process is None:
-        raise RuntimeError("no session is running, so nothing waits; call init() first")
-    wanted = bytes.fromhex(task_id).removeprefix(inventory.CREATION_PREFIX)
-    parts, _ = survey.ask(process, ("chain",), timeout, {"task": wanted}, 0, False)
     return [
         {"task_id": task_hex(row["task"]), "name": row["name"], "state": row["state"], "why": row["why"]}
-        for part in parts
-        for row in part.get("chain", ())
+        for row in _rows_about("chain", task_id, timeout)
     ]
 
 
@@ -109,24 +103,28 @@ def arguments(task_id: str, timeout: float) -> dict[str, list[dict[str, Any]]]:
         ValueError: The id is not hexadecimal.
         RuntimeError: No session is running.
     """
+    entries: dict[str, dict[str, Any]] = {}
+    edges: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in _rows_about("arguments", task_id, timeout):
+        if "id" in row:
+            key = _entry_key(row["kind"], row["id"])
+            # The node that has the task knows more than the one that it was submitted to.
+            if key not in entries or entries[key]["kind"] != "task" or row["state"] == "RUNNING":
+                entries[key] = {**row, "id": key}
+        else:
+            pair = _entry_key(row["from_kind"], row["from"]), _entry_key(row["to_kind"], row["to"])
+            edges[pair] = {"from": pair[0], "to": pair[1], "how": row["how"], "there": row["there"]}
+    return {"entries": list(entries.values()), "edges": list(edges.values())}
+
+
+def _rows_about(kind: str, task_id: str, timeout: float) -> list[dict[str, Any]]:
+    """Return what all nodes answer about one task, in rows of a kind."""
     process = session.current_or_none()
     if process is None:
         raise RuntimeError("no session is running, so nothing waits; call init() first")
     wanted = bytes.fromhex(task_id).removeprefix(inventory.CREATION_PREFIX)
-    parts, _ = survey.ask(process, ("arguments",), timeout, {"task": wanted}, 0, False)
-    entries: dict[str, dict[str, Any]] = {}
-    edges: dict[tuple[str, str], dict[str, Any]] = {}
-    for part in parts:
-        for row in part.get("arguments", ()):
-            if "id" in row:
-                key = _entry_key(row["kind"], row["id"])
-                # The node that has the task knows more than the one that it was submitted to.
-                if key not in entries or entries[key]["kind"] != "task" or row["state"] == "RUNNING":
-                    entries[key] = {**row, "id": key}
-            else:
-                pair = _entry_key(row["from_kind"], row["from"]), _entry_key(row["to_kind"], row["to"])
-                edges[pair] = {"from": pair[0], "to": pair[1], "how": row["how"], "there": row["there"]}
-    return {"entries": list(entries.values()), "edges": list(edges.values())}
+    parts, _ = survey.ask(process, (kind,), timeout, {"task": wanted}, 0, False)
+    return [row for part in parts for row in part.get(kind, ())]
 
 
 def _entry_key(kind: str, id: bytes) -> str:
