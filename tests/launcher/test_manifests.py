@@ -131,6 +131,43 @@ def test_the_manifests_fit_together(capsys: pytest.CaptureFixture[str]) -> None:
     assert grace > int(worker["lifecycle"]["preStop"]["exec"]["command"][-1].partition("=")[2])
 
 
+def test_a_second_head_stands_by(capsys: pytest.CaptureFixture[str]) -> None:
+    store = "etcd://etcd.lab:2379/skate"
+    words = ["manifest", "kubernetes", "--name=lab", "--image=image", f"--state-store={store}"]
+    assert main(words) == 0
+    found = list(yaml.safe_load_all(capsys.readouterr().out))
+    head, workers = (
+        of_kind(found, "StatefulSet", "head")["spec"],
+        of_kind(found, "Deployment", "worker")["spec"],
+    )
+    service, names = of_kind(found, "Service", "head")["spec"], of_kind(found, "Service", "heads")
+    assert head["replicas"] == 2 and "volumeClaimTemplates" not in head
+    (container,) = head["template"]["spec"]["containers"]
+    given = start_parser().parse_args(container["args"][2:])
+    assert given.standby and given.state_store == store and given.block and not given.state_dir
+    # Each pod has a name that a standby has, too; the address for programs leads to the pod that is ready.
+    assert head["serviceName"] == names["metadata"]["name"]
+    assert names["spec"]["clusterIP"] == "None" and names["spec"]["publishNotReadyAddresses"]
+    assert not service["publishNotReadyAddresses"]
+    (container,) = workers["template"]["spec"]["containers"]
+    given = start_parser().parse_args(container["args"][2:])
+    port = service["ports"][0]["port"]
+    assert given.address == f"lab-head-0.lab-heads:{port},lab-head-1.lab-heads:{port}"
+    # The standby is never ready, and must not hold up its own replacement.
+    assert head["podManagementPolicy"] == "Parallel" and head["updateStrategy"] == {"type": "OnDelete"}
+    (rule,) = head["template"]["spec"]["affinity"]["podAntiAffinity"].values()
+    assert rule[0]["podAffinityTerm"]["labelSelector"]["matchLabels"] == head["selector"]["matchLabels"]
+
+
+def test_state_is_kept_in_one_place() -> None:
+    with pytest.raises(ValueError, match="write it as etcd://HOST"):
+        kubernetes.manifests(kubernetes.Cluster("lab", "image", state_store="redis://a"))
+    with pytest.raises(ValueError, match="state_store keeps it in etcd"):
+        kubernetes.manifests(
+            kubernetes.Cluster("lab", "image", state_store="etcd://a:1/b", storage_class="ssd")
+        )
+
+
 def test_the_head_keeps_its_state_on_a_volume() -> None:
     cluster = kubernetes.Cluster("lab", "image", head_storage="2Gi", storage_class="fast-ssd")
     head = of_kind(kubernetes.manifests(cluster), "StatefulSet", "head")["spec"]

@@ -35,6 +35,8 @@ class Cluster:
         head_cpus, head_memory: those of the head.
         head_storage: the size of the volume for the state of the head.
         storage_class: the class of that volume; by default that of the cluster.
+        state_store: the address of etcd, such as "etcd://etcd.lab:2379/skate". The state is kept there instead of on a
+            volume, and a second head stands by on another machine.
         namespace: by default that of kubectl.
     """
 
@@ -48,6 +50,7 @@ class Cluster:
     head_memory: str = "8Gi"
     head_storage: str = "1Gi"
     storage_class: str | None = None
+    state_store: str | None = None
     namespace: str | None = None
 
 
@@ -60,6 +63,7 @@ def manifests(cluster: Cluster, with_secret: bool = False) -> list[Manifest]:
     return [
         *([_secret(cluster)] if with_secret else []),
         _service(cluster),
+        *([_pod_names(cluster)] if cluster.state_store else []),
         _head(cluster),
         _workers(cluster),
     ]
@@ -87,6 +91,14 @@ def _check(cluster: Cluster) -> None:
             raise ValueError(f"{name}={getattr(cluster, name)}: at least {least} is needed")
     if cluster.storage_class is not None and not re.fullmatch(r"[a-z0-9][a-z0-9.-]*", cluster.storage_class):
         raise ValueError(f"storage_class={cluster.storage_class!r} is not the name of a StorageClass")
+    if cluster.state_store is not None and not re.fullmatch(
+        r"etcd://[\w.:,\[\]-]+/[\w./-]+", cluster.state_store
+    ):
+        raise ValueError(f"state_store={cluster.state_store!r}: write it as etcd://HOST:2379/CLUSTER")
+    if cluster.state_store is not None and cluster.storage_class is not None:
+        raise ValueError(
+            "storage_class is for a volume with the state of the head; state_store keeps it in etcd"
+        )
     for name in ("memory", "head_memory", "head_storage"):
         if not re.fullmatch(r"\d+(\.\d+)?(Ki|Mi|Gi|Ti|k|M|G|T)?", getattr(cluster, name)):
             raise ValueError(f"{name}={getattr(cluster, name)!r}: write it as 16Gi")
@@ -116,39 +128,85 @@ def _service(cluster: Cluster) -> Manifest:
         "spec": {
             "selector": {"skate": cluster.name, "skate-role": "head"},
             "ports": [{"name": "cluster", "port": PORT, "targetPort": PORT}],
-            # Workers may connect before the probe has found the head ready.
+            # Workers may connect before the probe has found the head ready. A standby is never ready, and must not be found.
+            "publishNotReadyAddresses": cluster.state_store is None,
+        },
+    }
+
+
+def _pod_names(cluster: Cluster) -> Manifest:
+    """Return the service that gives each of the two heads a name, which the other nodes try in turn."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": _metadata(cluster, "heads"),
+        "spec": {
+            "clusterIP": "None",
+            "selector": {"skate": cluster.name, "skate-role": "head"},
+            "ports": [{"name": "cluster", "port": PORT, "targetPort": PORT}],
             "publishNotReadyAddresses": True,
         },
     }
 
 
+def _head_addresses(cluster: Cluster) -> str:
+    if cluster.state_store is None:
+        return f"{cluster.name}-head:{PORT}"
+    return ",".join(f"{cluster.name}-head-{number}.{cluster.name}-heads:{PORT}" for number in range(2))
+
+
 def _head(cluster: Cluster) -> Manifest:
     words = [
         "skate", "start", "--head", f"--port={PORT}", f"--num-cpus={cluster.head_cpus}", "--num-gpus=0",
-        f"--state-dir={STATE_FOLDER}/state", f"--state-grace={STATE_GRACE_S}", "--block",
+        f"--state-grace={STATE_GRACE_S}", "--block",
     ]  # fmt: skip
-    pod = _pod(cluster, "head", words, {"cpu": str(max(cluster.head_cpus, 1)), "memory": cluster.head_memory})
-    pod["containers"][0]["volumeMounts"].append({"name": "state", "mountPath": STATE_FOLDER})
+    limits = {"cpu": str(max(cluster.head_cpus, 1)), "memory": cluster.head_memory}
+    if cluster.state_store is None:
+        pod = _pod(cluster, "head", [*words, f"--state-dir={STATE_FOLDER}/state"], limits)
+        # Of a StatefulSet there is never a second pod beside the first: two heads would be two clusters.
+        found = _workload(cluster, "StatefulSet", "head", 1, pod)
+        found["spec"]["serviceName"] = f"{cluster.name}-head"
+        _add_volume(cluster, found)
+        return found
+    pod = _pod(cluster, "head", [*words, f"--state-store={cluster.state_store}", "--standby"], limits)
+    pod["affinity"] = {
+        "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_other_machine(cluster)]}
+    }
+    found = _workload(cluster, "StatefulSet", "head", 2, pod)
+    # The pod that stands by is no node, so it is not ready: neither a start nor an update may wait for that.
+    found["spec"] |= {
+        "serviceName": f"{cluster.name}-heads",
+        "podManagementPolicy": "Parallel",
+        "updateStrategy": {"type": "OnDelete"},
+    }
+    return found
+
+
+def _other_machine(cluster: Cluster) -> Manifest:
+    labels = {"skate": cluster.name, "skate-role": "head"}
+    term = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+    return {"weight": 100, "podAffinityTerm": term}
+
+
+def _add_volume(cluster: Cluster, head: Manifest) -> None:
+    (container,) = head["spec"]["template"]["spec"]["containers"]
+    container["volumeMounts"].append({"name": "state", "mountPath": STATE_FOLDER})
     claim: Manifest = {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": cluster.head_storage}},
     }
     if cluster.storage_class is not None:
         claim["storageClassName"] = cluster.storage_class
-    # Of a StatefulSet there is never a second pod beside the first: two heads would be two clusters.
-    found = _workload(cluster, "StatefulSet", "head", 1, pod)
-    found["spec"] |= {
-        "serviceName": f"{cluster.name}-head",
+    head["spec"] |= {
         # The state ends with the cluster, not with a pod.
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Delete", "whenScaled": "Retain"},
         "volumeClaimTemplates": [{"metadata": {"name": "state"}, "spec": claim}],
     }
-    return found
 
 
 def _workers(cluster: Cluster) -> Manifest:
     words = [
-        "skate", "start", f"--address={cluster.name}-head:{PORT}", "--timeout=300", f"--num-cpus={cluster.cpus}",
+        "skate", "start", f"--address={_head_addresses(cluster)}", "--timeout=300", f"--num-cpus={cluster.cpus}",
         f"--num-gpus={cluster.gpus}", "--block",
     ]  # fmt: skip
     limits = {"cpu": str(cluster.cpus), "memory": cluster.memory}

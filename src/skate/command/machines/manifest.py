@@ -91,5 +91,10 @@ def _add_kubernetes(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--storage-class", metavar="NAME", help="the class of that volume; default: that of the cluster"
     )
+    parser.add_argument(
+        "--state-store",
+        metavar="etcd://HOST:2379/CLUSTER",
+        help="keep the state of the head in etcd instead, and run a second head that stands by",
+    )
     parser.add_argument("--namespace", help="default: that of kubectl")
     parser.add_argument("--with-secret", action="store_true", help="print a new token as well")
