@@ -174,6 +174,49 @@ PROGRAMS = {
     except ray.exceptions.RayError as error:
         assert "OutOfDiskError" in repr(error) + str(error), error
     """,
+    "a disk that fills up in the middle of a copy loses nothing, and is used again once it has room": """
+    import errno
+    send, left = os.sendfile, [35 << 20]
+
+    def sendfile(out, source, at, size):
+        # A file system that promises blocks and does not have them, as some on a network do.
+        if left[0] <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sent = send(out, source, at, min(size, left[0], 1 << 20))
+        left[0] -= sent
+        return sent
+
+    write = os.pwrite
+
+    def pwrite(fd, data, at):
+        if left[0] <= 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = write(fd, memoryview(data)[: min(left[0], 1 << 20)], at)
+        left[0] -= written
+        return written
+
+    os.sendfile, os.pwrite = sendfile, pwrite
+    start()
+    refs = []
+    try:
+        while len(refs) < 60:
+            refs.append(ray.put(value(len(refs))))
+    except ray.exceptions.OutOfDiskError as error:
+        text = str(error)
+    assert left[0] <= 0 and 10 <= len(refs) < 14, (left, len(refs))
+    assert "a value of 104" in text and "No space left on device" in text and "free space" in text, text
+    assert all(right(ray.get(ref), i) for i, ref in enumerate(refs)), "nothing is lost"
+    left[0] = 1 << 40
+
+    def put_again():
+        try:
+            return [ray.put(value(len(refs) + i)) for i in range(7)]
+        except ray.exceptions.OutOfDiskError:
+            return None
+
+    refs += wait_for(put_again, what="the disk to be used again")
+    assert all(right(ray.get(ref), i) for i, ref in enumerate(refs))
+    """,
     "a limit on the size of files is a full store": """
     import resource
     resource.setrlimit(resource.RLIMIT_FSIZE, (240 << 20, 240 << 20))
