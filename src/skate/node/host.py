@@ -64,6 +64,8 @@ def _ignore(message: tuple[Any, ...]) -> None:
 
 NOBODY = _Nobody()
 QUEUED_MAX = 24
+#: Soon after which a driver that computes lets the node handle a message between its workers.
+SWITCH_SECONDS = 0.0002
 # A copy into the arena takes much less; do not wait for a thread that a debugger has stopped.
 WRITERS_SECONDS = 5.0
 
@@ -94,14 +96,12 @@ class NodeHost:
         )
         outside = _outside(settings)
         files = overflow_files(settings.spill)
-        #: The overflow file that can hold values permanently.
-        self.overflow = files[0]
+        self.overflow = files[0]  # which can hold values permanently
         self.arena, self.mapping = _memory(status_table_at, settings.object_store_memory, files)
         self.disk = Disk(self.arena, files, outside, self.mapping, self.answered)
         self.status_table = StatusTable(self.arena.fd, status_table_at)
         node_id = self.node_id = os.urandom(28)
-        #: The durable state of a head that has some.
-        self.state = state
+        self.state = state  # the durable state of a head that has some
         options = options_of(settings, node_id, state)
         options["disk_bytes"] = [file.capacity for file in files]
         options["spill_outside"] = outside is not None
@@ -136,6 +136,7 @@ class NodeHost:
         self._applying = False
         self._tick_at: float | None = None
         self.pump.before_poll = self._before_poll
+        self.pump.switch_seconds = SWITCH_SECONDS
 
     @classmethod
     def start(cls, settings: Settings, join: Callable[[NodeHost], Any] | None = None) -> NodeHost:
@@ -271,14 +272,24 @@ class NodeHost:
             effects.clear()
             self._applying = False
 
-    def flush(self, soft: bool = False) -> None:
-        """Write queued messages to workers. With `soft`, a busy worker's queue may grow a little first."""
+    def flush_soon(self) -> None:
+        """Write queued messages to workers, or let the queues of busy ones grow a little first."""
+        workers, backlog = self.workers, self.snapshot.backlog
+        for cid in self.dirty:
+            worker = workers.get(cid)
+            count = QUEUED_MAX if worker is None else len(worker.channel.queued)
+            if count >= QUEUED_MAX or backlog(cid) <= count:
+                self.flush()
+                return
+
+    def flush(self) -> None:
+        """Write queued messages to workers."""
         dirty = self.dirty
         if not dirty:
             return
         if self.monitor.asleep:
             self.monitor.wake()
-        # Clear in place: an outer `apply`, whose callback may be waiting, adds to the same set.
+        # Clear in place: an outer `apply` adds to the same set.
         waiting = tuple(dirty)
         dirty.clear()
         for cid in waiting:
@@ -291,10 +302,6 @@ class NodeHost:
                     self.neighbours.flush()
                 continue
             channel = worker.channel
-            if soft and len(channel.queued) < QUEUED_MAX:
-                if self.snapshot.backlog(cid) > len(channel.queued):
-                    dirty.add(cid)
-                    continue
             if not channel.flush():
                 self.pump.want_write(channel.fd, True)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -57,7 +58,7 @@ class Pump:
         "_asleep", "_background_drives", "_driver", "_driver_ready", "_main_gate", "_main_ident", "_polling", "_rest",
         "_resting", "_spin_credit", "_thread", "_waiters", "_wake", "_wanted", "before_poll", "closed", "external", "handlers",
         "interrupt_due", "interrupted", "interruption", "lock", "main_unlocked", "main_waits", "name", "on_sleep", "paused",
-        "poller", "quick_seconds", "turns", "unlocked_threads",
+        "poller", "quick_seconds", "switch_seconds", "turns", "unlocked_threads",
     )  # fmt: skip
 
     def __init__(self, lock: threading.RLock, name: str, open_now: bool = True) -> None:
@@ -73,6 +74,9 @@ class Pump:
         self.on_sleep: Callable[[], None] | None = None
         #: The time after which a wait is examined.
         self.quick_seconds: float | None = QUICK_SECONDS
+        #: Soon after which a program that computes in Python lets the background thread run; None leaves the interpreter's
+        #: setting, 5 ms.
+        self.switch_seconds: float | None = None
         self.turns = 0
         self.closed = False
         #: The exception that an interrupted main thread raises; set by a signal handler.
@@ -369,9 +373,11 @@ class Pump:
                     self._wanted = False
                     self._driver = self
                     self._background_drives = True
+                    usual = self._switch_sooner()
                     try:
                         self._turn(None, False)
                     finally:
+                        self._switch_as_usual(usual)
                         self._driver = None
                         self._background_drives = False
                     seen = self.turns
@@ -401,6 +407,18 @@ class Pump:
                     self._rest.acquire(blocking=False)
                 self._resting = False
                 self._asleep = False
+
+    def _switch_sooner(self) -> float:
+        """Have other threads give way to this one sooner; return the setting until now."""
+        usual = sys.getswitchinterval()
+        if self.switch_seconds is not None and self.switch_seconds < usual:
+            sys.setswitchinterval(self.switch_seconds)
+        return usual
+
+    def _switch_as_usual(self, usual: float) -> None:
+        """Restore the setting, unless the program has changed it meanwhile."""
+        if self.switch_seconds is not None and abs(sys.getswitchinterval() - self.switch_seconds) < 1e-6:
+            sys.setswitchinterval(usual)
 
     def _let_first_go(self) -> None:
         # Not in the loop above, whose frame would keep the waiter alive, and with it the awaited ref.

@@ -18,7 +18,7 @@ from skate.client.actor.actor_hold import ActorHold
 from skate.client.object.id_generator import IdGenerator
 from skate.client.object.object_ref import ObjectRef
 from skate.protocol import messages as m
-from skate.protocol.messages import ARENA, ERROR, PENDING, REMOTE, UNKNOWN
+from skate.protocol.messages import ARENA, ERROR, INLINE, PENDING, REMOTE, UNKNOWN
 
 if TYPE_CHECKING:
     from skate.client.core.stream import Stream
@@ -293,8 +293,13 @@ class ClientCore(IdGenerator):
         ref = self.pending.pop(oid, None)
         if ref is None:
             self._return_grants(oid, held, kept)
-            return
-        self._fill(ref, kind, payload, held, kept)
+        elif kind == INLINE and not (kept or held or ref._grants):  # most of them
+            ref._value = payload
+            ref._kind = INLINE
+            if ref._waiters is not None:
+                self.wake(ref)
+        else:
+            self._fill(ref, kind, payload, held, kept)
 
     def _return_grants(self, oid: bytes, held: tuple[bytes, ...], kept: int) -> None:
         # After close the node reclaims everything that a leaving driver holds, so there is nothing to return.

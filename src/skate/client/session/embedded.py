@@ -62,11 +62,12 @@ class EmbeddedLink:
     def send(self, message: m.ToNode) -> None:
         """Pass a message to the core."""
         host = self._host
-        host.core.step(DRIVER, message, time.monotonic())
-        if not host._applying:
+        core = host.core
+        core.step(DRIVER, message, time.monotonic())
+        if core.effects and not host._applying:
             host.apply()
             if host.dirty:
-                host.flush(soft=True)
+                host.flush_soon()
             if host.pump.watched:
                 host.pump.wake_ready()
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from skate.wire.pump import Pump
 
 #: Submissions between two calls of `throttle`.
-THROTTLE_EVERY: Final = 16
+THROTTLE_EVERY: Final = 48
 #: The most bytes of submissions that wait for the node to read them.
 UNSENT_BYTES_MAX: Final = 16 << 20
 

@@ -16,7 +16,7 @@ from skate.core.cluster.membership import Peer
 from skate.core.cluster.task_forwarder import TaskForwarder
 from skate.core.placement.placement_table import PlacementTable
 from skate.core.schedule.node_selector import NodeSelector
-from skate.core.schedule.scheduler import SchedClass
+from skate.core.schedule.sched_class import SchedClass
 from skate.core.task.task import Task
 from skate.core.task.task_manager import TaskManager
 from skate.protocol import messages as m

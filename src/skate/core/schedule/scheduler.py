@@ -8,18 +8,18 @@ No task is sent behind one that runs long or waits, and tasks already sent behin
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
 from skate.core.clock import Clock
 from skate.core.resource.capacity import Capacity
+from skate.core.schedule.sched_class import SchedClass
 from skate.core.schedule.worker_record import Worker
 from skate.core.schedule.zero_cpu_admission import ZeroCpuAdmission
 from skate.core.task.task import Task
 from skate.protocol import messages as m
 from skate.protocol.states import CREATION, QUEUED, SENT
-from skate.protocol.strategies import ANY_BUNDLE, BundleStrategy, Strategy
+from skate.protocol.strategies import ANY_BUNDLE, BundleStrategy
 
 AHEAD_SECONDS = 0.004
 AHEAD_MAX = 100
@@ -28,34 +28,6 @@ IDLE_SECONDS_MAX = 2.0
 LEASE_SECONDS_MAX = 0.25
 
 Emit = Callable[[int, m.OfNode], None]
-
-
-class SchedClass:
-    """Tasks that the scheduler treats alike."""
-
-    __slots__ = ("key", "request", "env_key", "environment", "strategy", "admission", "queue", "workers")
-
-    def __init__(
-        self,
-        key: Any,
-        request: dict[str, int],
-        env_key: str,
-        environment: str | None,
-        strategy: Strategy | None,
-        admission: ZeroCpuAdmission | None,
-    ) -> None:
-        self.key = key
-        self.request = request
-        self.env_key = env_key
-        self.environment = environment
-        self.strategy = strategy
-        #: Limits how many of its tasks run at once, if no CPU does.
-        self.admission = admission
-        self.queue: deque[Task] = deque()
-        self.workers: dict[int, Worker] = {}
-
-    def __repr__(self) -> str:
-        return f"<SchedClass {self.key} queued={len(self.queue)} workers={list(self.workers)}>"
 
 
 class Starter(Protocol):
@@ -109,6 +81,8 @@ class Scheduler:
         ] = {}  # classes with queued tasks, in the order they began to wait
         self.watchful = False  # `tick` has something to watch
         self.version = 0  # counts changes of the node's resources
+        #: Counts what may let queued tasks run: another task behind them does not, so a batch is not tried again for each.
+        self.changes = 0
         #: Tries to place waiting placement groups; set while there are any.
         self.place: Callable[[], None] | None = None
         #: Returns True if ready tasks must wait for memory; set while memory is short.
@@ -158,6 +132,10 @@ class Scheduler:
             if lease is not None:
                 self._launch(group, task, lease)
                 return
+            worker = self._roomy(group, task) if group.workers else None
+            if worker is not None:
+                self._send(worker, task)
+                return
         task.state = QUEUED
         if front:
             group.queue.appendleft(task)
@@ -166,8 +144,12 @@ class Scheduler:
         if group not in self.waiting:
             self.waiting[group] = group
             self.dispatch(group)
-        elif len(group.queue) == 1 or group.workers:
+        elif len(group.queue) == 1 or (group.workers and not self._tried(group, front)):
             self.dispatch(group)
+
+    def _tried(self, group: SchedClass, front: bool) -> bool:
+        """Return True if nothing has changed for a class since none of its tasks could be sent any more."""
+        return group.tried == self.changes and not (front or self.spilled) and self.held is None
 
     def dequeue(self, task: Task) -> bool:
         """Remove a queued task; return False if it is not in a queue."""
@@ -180,6 +162,7 @@ class Scheduler:
 
     def take_out(self, task: Task) -> bool:
         """Remove a queued task like `dequeue`, but start no other task in its place yet."""
+        self.changes += 1
         group = self.class_of(task)
         queue = group.queue
         # Many removals go from one end: all tasks of a dead process, newest first, or tasks cancelled in order.
@@ -198,6 +181,7 @@ class Scheduler:
 
     def dispatch_all(self) -> None:
         """Handle freed resources or workers: try placement groups, then all classes, longest waiting first."""
+        self.changes += 1
         if self.place is not None:
             self.place()
         for group in list(self.waiting.values()):
@@ -217,11 +201,14 @@ class Scheduler:
             self._send_ahead(group)
         if not queue:
             self.waiting.pop(group, None)
-        elif group.admission is not None:  # they may wait for each other without end
+            return
+        group.tried = self.changes
+        if group.admission is not None:  # they may wait for each other without end
             self.watchful = True
 
     def _launch(self, group: SchedClass, task: Task, lease: Any) -> None:
         """Start a task on a worker of its own, with the resources acquired for it."""
+        self.changes += 1
         idle = self.idle.get(group.env_key)
         worker = idle.pop() if idle else self._spawn(group.env_key, group.environment)
         worker.lease = lease
@@ -233,6 +220,15 @@ class Scheduler:
             group.admission.members[worker.cid] = worker
         self._lend(worker, task)
         self._send(worker, task)
+
+    def _roomy(self, group: SchedClass, task: Task) -> Worker | None:
+        """Return a leased worker to send the only task of a class ahead to, or None; as `_send_ahead` chooses it."""
+        depth = self.depth(task)
+        if depth > 1 and self.held is None and task.kind != CREATION:
+            for worker in group.workers.values():
+                if len(worker.outstanding) < depth and not (worker.stalled or worker.leaving):
+                    return worker
+        return None
 
     def _send_ahead(self, group: SchedClass) -> None:
         queue = group.queue
@@ -303,6 +299,7 @@ class Scheduler:
 
     def finished(self, worker: Worker, task: Task) -> None:
         """Handle a finished task: send its worker the next tasks, or end the lease."""
+        self.changes += 1
         worker.progress = self.clock.now
         worker.recall_sent = False
         if worker.blocked:
@@ -341,6 +338,7 @@ class Scheduler:
 
     def end_lease(self, worker: Worker) -> None:
         """Release the resources that a worker holds."""
+        self.changes += 1
         group = worker.sched_class
         if group is not None:
             group.workers.pop(worker.cid, None)
@@ -366,6 +364,7 @@ class Scheduler:
 
     def requeue(self, task: Task) -> None:
         """Put a task back at the front of its queue without sending it."""
+        self.changes += 1
         task.state = QUEUED
         group = self.class_of(task)
         group.queue.appendleft(task)
@@ -384,6 +383,7 @@ class Scheduler:
 
     def unblocked(self, worker: Worker, task_id: bytes) -> None:
         """Take the CPUs back at once when the task resumes."""
+        self.changes += 1
         worker.blocked.discard(task_id)
         if not worker.blocked and worker.lease is not None:
             worker.lease.capacity.retake_cpu(worker.lease)
