@@ -1,7 +1,7 @@
-"""One server that answers with a constant: `python noop.py bare|skate|litserve|bentoml PORT` serves until its input ends, or until it is
-terminated (bare, litserve).
+"""One server that answers with a constant: `python noop.py bare|skate|litserve|bentoml PORT`.
 
-Each is imported only where it is measured, because the peers have an environment of their own.
+It serves until its input ends, or until it is terminated (bare, litserve). Each library is imported only where it is
+measured, because the peers have an environment of their own.
 """
 
 from __future__ import annotations
