@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP := -m pip install --quiet --quiet --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo retrieval test browser faketime iproute etcd sshd test-deepspeed test-cluster test-interpreters test-long attack check lint typecheck tidy format bench bench-ray bench-rllib ray-examples learning soak conformance-ray ray-clients test-vllm bench-vllm docs site clean vendor-check
+.PHONY: help demo retrieval test browser faketime iproute etcd sshd test-deepspeed test-cluster test-interpreters test-long attack check lint typecheck tidy format bench bench-ray bench-rllib ray-examples learning soak conformance-ray ray-clients test-vllm bench-vllm bench-serve docs site clean vendor-check
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
@@ -225,6 +225,16 @@ test-vllm: .venv-vllm/.made  ## the tests with vLLM itself, on CPUs: about ten m
 bench-vllm: .venv-vllm-ray/.made  ## Serve LLM beside bare vLLM and Ray's, in turn, on CPUs: about ten minutes on a quiet machine
 	@.venv-vllm/bin/python -m benchmarks.llm.beside_vllm --peers vllm skate ray \
 		--ray $(abspath .venv-vllm-ray)/bin/python $(ARGS)
+
+# LitServe and BentoML in an environment of their own, with the loop and the parser that Skate uses.
+.venv-serve-peers/.made: pyproject.toml
+	@echo "setting up .venv-serve-peers with LitServe and BentoML"
+	@$(PYTHON) -m venv .venv-serve-peers
+	@.venv-serve-peers/bin/python $(PIP) litserve bentoml uvicorn uvloop httptools
+	@touch $@
+
+bench-serve: $(VENV)/.dev .venv-serve-peers/.made  ## a no-op over HTTP: Skate Serve, bare uvicorn, LitServe and BentoML in turn; needs wrk; ARGS="--rounds 5"
+	@$(BIN)/python -m benchmarks.serve.peers --peers $(abspath .venv-serve-peers)/bin/python $(ARGS)
 
 # Packages that submit jobs with code of their own, on a Ray that is Skate.
 .venv-jobs/.made: pyproject.toml

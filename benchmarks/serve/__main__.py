@@ -30,9 +30,9 @@ def free_port() -> int:
         return int(sock.getsockname()[1])
 
 
-def wrk(url: str, connections: int, script: str = "") -> tuple[float, float]:
+def wrk(url: str, connections: int, script: str = "", seconds: int = SECONDS) -> tuple[float, float]:
     """Requests a second, and the 99th percentile in milliseconds."""
-    words = ["wrk", "-t1", f"-c{connections}", f"-d{SECONDS}", "--timeout", "20", "--latency"]
+    words = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}", "--timeout", "20", "--latency"]
     with tempfile.NamedTemporaryFile("w", suffix=".lua") as file:
         if script:
             file.write(script)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -94,8 +95,9 @@ class Demo:
 class Client:
     """A client that calls methods over one channel."""
 
-    def __init__(self, channel: Any, gate: Gate) -> None:
+    def __init__(self, channel: Any, gate: Gate, channel_target: str) -> None:
         self.channel = channel
+        self.channel_target = channel_target
         self.gate = gate
 
     def call(self, name: str, request: bytes = b"", app: str = "one", **metadata: str) -> Any:
@@ -121,7 +123,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     options = {"port": grpc_port, "grpc_servicer_functions": [add_demo], "request_timeout_s": 2.5}
     serve.start(http_options={"port": http_port}, grpc_options=options)
     with grpc.insecure_channel(f"127.0.0.1:{grpc_port}") as channel:
-        made = Client(channel, gate)
+        made = Client(channel, gate, f"127.0.0.1:{grpc_port}")
         serve.run(Demo.bind("one", str(gate.path)), name="one", route_prefix="/one")
         assert made.call("Echo", b"hi", app="")[0] == b"one:hi", "there is one application only"
         serve.run(Demo.bind("two", str(gate.path)), name="two", route_prefix=None)
@@ -245,3 +247,44 @@ def test_a_model_goes_to_the_replica_that_holds_it(client: Client) -> None:
     found = {client.call("Who", app="models", multiplexed_model_id="m")[0] for _ in range(12)}
     serve.delete("models")
     assert len(found) <= 2, "the first may have gone elsewhere before it was known who holds the model"
+
+
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_rolling_update_fails_no_request(client: Client, replicas: int) -> None:
+    """Clients call all the time, each over its own channel, while two new versions replace the replicas."""
+    target = client.channel_target
+
+    def deploy(word: str) -> None:
+        demo = Demo.options(
+            num_replicas=replicas, version=word, max_ongoing_requests=100, max_queued_requests=-1
+        )
+        serve.run(demo.bind(word, str(client.gate.path)), name="three", route_prefix=None)
+
+    answers: Counter[str] = Counter()
+    ended = threading.Event()
+
+    def ask() -> None:
+        metadata = (("application", "three"),)
+        # Channels of one process share connections unless this is set.
+        with grpc.insecure_channel(target, [("grpc.use_local_subchannel_pool", 1)]) as channel:
+            call = channel.unary_unary("/demo.Demo/Echo")
+            while not ended.is_set():
+                try:
+                    answers[call(b"x", metadata=metadata, timeout=30).decode()] += 1
+                except grpc.RpcError as error:
+                    answers[f"{error.code().name}: {error.details()}"] += 1
+
+    deploy("v1")
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    try:
+        for each in threads:
+            each.start()
+        for word in ("v1", "v2", "v3"):
+            deploy(word)
+            wait_for(lambda word=word: answers[f"{word}:x"] > 50, 30, f"answers of {word}")
+    finally:
+        ended.set()
+        for each in threads:
+            each.join(30)
+        serve.delete("three")
+    assert set(answers) == {"v1:x", "v2:x", "v3:x"}, answers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from tests.serve import span_file
 
 pytest.importorskip("opentelemetry.sdk")
 
+HAS_GRPC = importlib.util.find_spec("grpc") is not None
 LIGHT: dict[str, Any] = {"ray_actor_options": {"num_cpus": 0}}
 TRACE, ABOVE = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 TRACEPARENT = f"00-{TRACE}-{ABOVE}-01"
@@ -62,11 +64,23 @@ class Front:
             return [x async for x in self.leaf.options(method_name="count", stream=True).remote(3)]
         return await self.leaf.remote(int(what or 1))
 
+    async def Echo(self, request: bytes) -> bytes:  # noqa: N802 (a method of a gRPC service)
+        return str(await self.leaf.remote(int(request))).encode()
+
+
+def add_demo(servicer: Any, server: Any) -> None:
+    """Register a service like generated code, for messages that are bytes."""
+    import grpc
+
+    handlers = {"Echo": grpc.unary_unary_rpc_method_handler(servicer.Echo)}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("demo.Demo", handlers),))
+
 
 class Spans:
-    def __init__(self, file: Path, port: int) -> None:
+    def __init__(self, file: Path, port: int, grpc_port: int) -> None:
         self.file = file
         self.port = port
+        self.grpc_port = grpc_port
 
     def ask(self, what: str, headers: dict[str, str] | None = None) -> tuple[int, Any]:
         request = urllib.request.Request(
@@ -95,18 +109,20 @@ class Spans:
 @pytest.fixture(scope="module")
 def spans(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spans]:
     file = tmp_path_factory.mktemp("spans") / "spans.jsonl"
-    with socket.socket() as sock:
+    with socket.socket() as sock, socket.socket() as other:
         sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
+        other.bind(("127.0.0.1", 0))
+        port, grpc_port = sock.getsockname()[1], other.getsockname()[1]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv(span_file.VARIABLE, str(file))
         skate.init(num_cpus=4, log_to_driver=False)
         where = "tests.serve.span_file:exporters"
         tracing = {"enabled": True, "exporter_import_path": where, "sampling_ratio": 1.0}
-        serve.start(http_options={"port": port}, tracing_config=tracing)
+        grpc_options = {"port": grpc_port, "grpc_servicer_functions": [add_demo]} if HAS_GRPC else None
+        serve.start(http_options={"port": port}, grpc_options=grpc_options, tracing_config=tracing)
         leaf = Leaf.bind()
         serve.run(Front.bind(leaf, Near.bind(leaf)), name="app", route_prefix="/app")
-        yield Spans(file, port)
+        yield Spans(file, port, grpc_port)
         serve.shutdown()
         skate.shutdown()
 
@@ -133,6 +149,40 @@ def test_a_request_continues_the_trace_of_its_header(spans: Spans) -> None:
     assert {span["attributes"]["serve.request_id"] for span in found.values()} == {"request-1"}
     assert work["attributes"]["serve.deployment"] == "Leaf"
     assert work["attributes"]["http.route"] == "/app"
+
+
+@pytest.mark.skipif(not HAS_GRPC, reason="grpc is not installed")
+def test_a_grpc_request_continues_the_trace_of_its_metadata(spans: Spans) -> None:
+    import grpc
+
+    def ask(number: int, request: bytes) -> str:
+        trace, headers = trace_of(number)
+        metadata = (("traceparent", headers["traceparent"]), ("request_id", headers["x-request-id"]))
+        with grpc.insecure_channel(f"127.0.0.1:{spans.grpc_port}") as channel:
+            call = channel.unary_unary("/demo.Demo/Echo")
+            if request == b"-1":
+                with pytest.raises(grpc.RpcError):
+                    call(request, metadata=metadata, timeout=30)
+            else:
+                assert call(request, metadata=metadata, timeout=30) == request
+        return trace
+
+    found = spans.of_trace(ask(21, b"5"), 3)
+    request, call, work = found["demo.Demo/Echo"], found["Leaf.__call__ call"], found["Leaf.__call__"]
+    assert (request["kind"], call["kind"], work["kind"]) == ("SERVER", "CLIENT", "SERVER")
+    assert (request["parent"], call["parent"], work["parent"]) == (ABOVE, request["id"], call["id"])
+    attributes = request["attributes"]
+    assert (attributes["rpc.system"], attributes["rpc.service"], attributes["rpc.method"]) == (
+        "grpc",
+        "demo.Demo",
+        "Echo",
+    )
+    assert attributes["rpc.grpc.status_code"] == 0 and request["status"] != "ERROR"
+    assert (attributes["serve.application"], attributes["serve.deployment"]) == ("app", "Front")
+    assert {span["attributes"]["serve.request_id"] for span in found.values()} == {"request-21"}
+    failed = spans.of_trace(ask(22, b"-1"), 3)["demo.Demo/Echo"]
+    assert failed["status"] == "ERROR" and failed["events"] == ["exception"]
+    assert failed["attributes"]["rpc.grpc.status_code"] == grpc.StatusCode.INTERNAL.value[0]
 
 
 def test_an_error_marks_every_span_it_passes(spans: Spans) -> None:

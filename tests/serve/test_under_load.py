@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,9 @@ from serve.load import Calls, Load
 
 import skate
 from skate import serve
+from skate.serve.handle.handle import _answer
 from skate.serve.identity import CONTROLLER_NAME, NAMESPACE
+from skate.serve.routing.call import Call
 
 
 def wait_for(condition: Callable[[], Any], what: str, timeout_s: float = 30) -> Any:
@@ -139,4 +142,52 @@ def test_a_killed_controller_is_not_noticed_by_requests(port: int) -> None:
     assert {handle.pid.remote().result() for _ in range(30)} == pids
     # Serve continues to work: an update, more replicas, another application.
     assert serve.run(version("after", num_replicas=1)).remote().result() == "after"
+    serve.delete("default")
+
+
+def leaving(word: str, gate: str) -> Any:
+    @serve.deployment(
+        name="Leaving", ray_actor_options={"num_cpus": 0.1}, graceful_shutdown_timeout_s=60, version=word
+    )
+    class Leaving:
+        async def __call__(self, request: Any = None) -> str:
+            return word
+
+        async def pid(self) -> int:
+            return os.getpid()
+
+        async def words(self) -> Any:
+            yield word
+
+        async def __del__(self) -> None:
+            while word == "v1" and not os.path.exists(gate):
+                await asyncio.sleep(0.005)
+
+    return Leaving.bind()
+
+
+def test_a_request_that_is_sent_after_its_replica_was_drained(port: int, tmp_path: Path) -> None:
+    """A caller that chose the replica before an update sends to it while it ends, is killed, and is gone."""
+    gate = tmp_path / "gate"
+    handle = serve.run(leaving("v1", str(gate)))
+    process = handle.pid.remote().result()
+    router = handle._way()
+    (chosen,) = router._ready
+    serve.run(leaving("v2", str(gate)))
+    wait_for(chosen.view.closed, "the old replica to be drained")
+
+    def late(method: str = "__call__", stream: bool = False) -> Any:
+        call = Call((os.urandom(16).hex(), method, "", "default", "", ""), (), {}, stream)
+        answer = _answer(call, router)
+        router._send(chosen, call)
+        return answer
+
+    assert late().result(timeout_s=30) == "v2", "it is refused, and sent to the other replica"
+    assert list(late("words", stream=True)) == ["v2"]
+    os.kill(process, signal.SIGSTOP)
+    sent = late()
+    skate.kill(chosen.entry.actor)
+    assert sent.result(timeout_s=30) == "v2", "the replica was killed before it could refuse"
+    assert late().result(timeout_s=30) == "v2", "the replica is gone"
+    assert handle.remote().result(timeout_s=30) == "v2"
     serve.delete("default")

@@ -40,6 +40,17 @@ class BackPressureError(RayServeException):
         return self._message
 
 
+class RequestNotAcceptedError(RayServeException):
+    """A replica that is about to end did not begin a request. Routers send the request to another one."""
+
+    def __init__(self, replica: str) -> None:
+        super().__init__(replica)
+        self.replica = replica
+
+    def __str__(self) -> str:
+        return f"the replica {self.replica} is about to end and begins no further request"
+
+
 class DeploymentUnavailableError(RayServeException):
     """The deployment cannot accept requests: it failed or was deleted."""
 

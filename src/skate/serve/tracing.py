@@ -100,6 +100,11 @@ class Span:
         propagate.inject(found, trace.set_span_in_context(self._span))
         return found
 
+    def end_rpc(self, error: BaseException | None, code: int) -> None:
+        """End the span of a gRPC request, with an error or a status code."""
+        self._span.set_attribute("rpc.grpc.status_code", code)
+        self.end(error)
+
     def end(self, error: BaseException | None = None, status: int = 0) -> None:
         """End the span, with an error or an HTTP status."""
         from opentelemetry import trace  # imported only if used
@@ -126,6 +131,23 @@ def of_request(scope: Scope, around: context.RequestContext, replica: ReplicaID)
             "http.route": around.route,
             "url.path": scope["path"],
             **_place(around.app_name, around.deployment, replica.unique_id, around.request_id),
+        },
+    ).enter()
+
+
+def of_rpc(
+    service: str, method: str, metadata: dict[str, Any], around: context.RequestContext, replica: ReplicaID
+) -> Span:
+    """Start the span of a gRPC request, which continues the trace of its metadata."""
+    return Span(
+        f"{service}/{method}",
+        "SERVER",
+        {name: value for name, value in metadata.items() if isinstance(value, str)},
+        {
+            "rpc.system": "grpc",
+            "rpc.service": service,
+            "rpc.method": method,
+            **_place(around.app_name, replica.deployment_id.name, replica.unique_id, around.request_id),
         },
     ).enter()
 

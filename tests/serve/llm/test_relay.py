@@ -223,3 +223,35 @@ def test_other_users_are_not_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
             assert await text(box.answers(ask)) == "good"
 
     asyncio.run(run())
+
+
+def test_a_failed_connection_is_tried_again_after_a_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address that was not reachable once is not given up for the replica's life."""
+    attempts: list[str] = []
+    connect = relay._connected
+
+    async def counted(address: str) -> Any:
+        attempts.append(address)
+        return await connect(address)
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        clock = [0.0]
+        monkeypatch.setattr(loop, "time", lambda: now + clock[0])
+        outboxes, box = Outboxes(), Inbox()
+        for pause in (0.1, 0.2, 0.4):
+            assert await outboxes.to(box._address) is None
+            clock[0] += pause * 0.9
+            assert await outboxes.to(box._address) is None
+            clock[0] += pause * 0.2
+        assert len(attempts) == 3, "one for each pause that is over"
+        server = await box._listen()
+        assert await outboxes.to(box._address) is not None
+        assert not outboxes._failed
+        await outboxes.close()
+        server.close()
+        await box.close()
+
+    monkeypatch.setattr(relay, "_connected", counted)
+    asyncio.run(run())

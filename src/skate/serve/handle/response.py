@@ -10,9 +10,12 @@ from typing import Any
 
 import skate
 from skate.exceptions import ActorDiedError, TaskCancelledError
-from skate.serve.exceptions import RayServeException, RequestCancelledError
+from skate.serve.exceptions import RayServeException, RequestCancelledError, RequestNotAcceptedError
 from skate.serve.routing.call import Call
 from skate.serve.routing.router import Router, stop
+
+#: Errors after which the router may send the request to another replica.
+_NOT_ANSWERED = (ActorDiedError, RequestNotAcceptedError)
 
 
 class _Answer:
@@ -135,7 +138,7 @@ class DeploymentResponse(_Answer):
                 raise
             except TaskCancelledError:
                 raise RequestCancelledError(self.request_id) from None
-            except ActorDiedError:
+            except _NOT_ANSWERED:
                 if self._has_died(ref):
                     raise
 
@@ -154,7 +157,7 @@ class DeploymentResponse(_Answer):
                 return skate.get(ref, timeout=timeout_s)
             except TaskCancelledError:
                 raise RequestCancelledError(self.request_id) from None
-            except ActorDiedError:
+            except _NOT_ANSWERED:
                 if self._has_died(ref):
                     raise
 
@@ -195,7 +198,7 @@ class DeploymentResponseGenerator(_Answer):
                 raise
             except TaskCancelledError:
                 raise RequestCancelledError(self.request_id) from None
-            except ActorDiedError:
+            except _NOT_ANSWERED:
                 if self._has_died(stream):
                     raise
 
@@ -214,7 +217,7 @@ class DeploymentResponseGenerator(_Answer):
                 raise
             except TaskCancelledError:
                 raise RequestCancelledError(self.request_id) from None
-            except ActorDiedError:
+            except _NOT_ANSWERED:
                 if self._has_died(stream):
                     raise
 

@@ -12,7 +12,7 @@ import grpc
 from grpc import aio
 
 import skate
-from skate.serve import context
+from skate.serve import context, tracing
 from skate.serve.code.import_path import load
 from skate.serve.config.http import gRPCOptions
 from skate.serve.exceptions import (
@@ -101,7 +101,7 @@ class GrpcServer:
             add = load(each) if isinstance(each, str) else each
             add(_Stub(), collected)
         for service, methods in collected.services.items():
-            made = {name: self._handler(name, handler) for name, handler in methods.items()}
+            made = {name: self._handler(service, name, handler) for name, handler in methods.items()}
             self._add(service, made)
         if collected.others:
             self.server.add_generic_rpc_handlers(tuple(collected.others))
@@ -110,15 +110,15 @@ class GrpcServer:
     def _add(self, service: str, handlers: dict[str, Any]) -> None:
         self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
 
-    def _handler(self, name: str, method: Any) -> Any:
+    def _handler(self, service: str, name: str, method: Any) -> Any:
         async def one(request: Any, call_context: aio.ServicerContext[Any, Any]) -> Any:
             answer = None
-            async for value in self._answers(name, request, call_context, False):
+            async for value in self._answers(service, name, request, call_context, False):
                 answer = value
             return answer
 
         async def many(request: Any, call_context: aio.ServicerContext[Any, Any]) -> AsyncIterator[Any]:
-            async for value in self._answers(name, request, call_context, True):
+            async for value in self._answers(service, name, request, call_context, True):
                 yield value
 
         kinds: dict[tuple[bool, bool], Callable[..., Any]] = {
@@ -191,7 +191,12 @@ class GrpcServer:
     # -- requests
 
     async def _answers(
-        self, method: str, request: Any, call_context: aio.ServicerContext[Any, Any], stream: bool
+        self,
+        service: str,
+        method: str,
+        request: Any,
+        call_context: aio.ServicerContext[Any, Any],
+        stream: bool,
     ) -> AsyncIterator[Any]:
         """Yield the responses to one request; turn errors into its status."""
         metadata = dict(call_context.invocation_metadata() or ())
@@ -204,11 +209,14 @@ class GrpcServer:
         limit = self.options.request_timeout_s
         timer = None if limit is None else Timer(limit, asyncio.current_task())
         values = None
+        span = wrong = None
         failed = True
         try:
             app = await self._chosen(metadata.get("application", ""), metadata)
             around = around._replace(app_name=app)
             context.request.set(around)
+            if tracing.active():
+                span = tracing.of_rpc(service, method, metadata, around, self.replica.id)
             grpc_context = RayServegRPCContext(call_context)
             values = await self._values(app, method, request, grpc_context, stream, around)
             async for value, ended in values:
@@ -217,7 +225,8 @@ class GrpcServer:
                 if not stream or ended is None:
                     yield value
             failed = False
-        except aio.AbortError:
+        except aio.AbortError as error:
+            wrong = error
             raise
         except asyncio.CancelledError:
             if timer is None or not timer.late:
@@ -225,6 +234,7 @@ class GrpcServer:
             text = f"the request took longer than {limit} s"
             await call_context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, text, (("request_id", request_id),))
         except Exception as error:  # user code may raise anything; the client gets a status
+            wrong = error
             code, text = status_of(error)
             await call_context.abort(code, text[:_DETAILS_MAX], (("request_id", request_id),))
         finally:
@@ -233,6 +243,8 @@ class GrpcServer:
             if values is not None:
                 await values.aclose()
             release(around.children, failed)
+            if span is not None:
+                span.end_rpc(wrong, _number_of(call_context.code(), failed))
 
     def _applications(self) -> list[str]:
         return sorted({app for app, _ in watch.current().table.deployments})
@@ -349,6 +361,12 @@ class GrpcServer:
                 RayServeException(app), grpc.StatusCode.NOT_FOUND, f"the application {app!r} has ended"
             )
         return known[1]
+
+
+def _number_of(code: Any, failed: bool) -> int:
+    """Return the number of a request's status; CANCELLED if it ended without one."""
+    number: int = code.value[0] if isinstance(code, grpc.StatusCode) else code or 0
+    return number or (grpc.StatusCode.CANCELLED.value[0] if failed else 0)
 
 
 def status_of(error: BaseException) -> tuple[Any, str]:

@@ -29,6 +29,9 @@ _HEAD = struct.Struct("<QI")  # number of the stream, bytes
 _CREDENTIALS = struct.Struct("3i")  # process, user, group
 #: The timeout for the last frames of a stream after its end arrived by handle, in seconds.
 _LATE_S = 30.0
+#: The first and the longest pause before a failed connection is tried again, in seconds; events go by handle meanwhile.
+_PAUSE_S = 0.1
+_PAUSE_MAX_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -227,13 +230,30 @@ class Outboxes:
 
     def __init__(self) -> None:
         self._found: dict[str, asyncio.Task[Outbox | None]] = {}
+        #: For each unreachable address, the last pause and the time of the next attempt.
+        self._failed: dict[str, tuple[float, float]] = {}
 
     async def to(self, address: str) -> Outbox | None:
-        """Return the connection to an address, or None if it is not reachable."""
+        """Return the connection to an address, or None if it is not reachable. Later calls try again, ever less often."""
         task = self._found.get(address)
-        if task is None or (task.done() and (out := task.result()) is not None and out.closed):
-            task = self._found[address] = asyncio.create_task(_connected(address))
+        if task is None or (task.done() and self._is_due(address, task.result())):
+            task = self._found[address] = asyncio.create_task(self._connect(address))
         return await asyncio.shield(task)
+
+    def _is_due(self, address: str, out: Outbox | None) -> bool:
+        if out is not None:
+            return out.closed
+        return asyncio.get_running_loop().time() >= self._failed[address][1]
+
+    async def _connect(self, address: str) -> Outbox | None:
+        out = await _connected(address)
+        if out is not None:
+            self._failed.pop(address, None)
+            return out
+        known = self._failed.get(address)
+        pause = _PAUSE_S if known is None else min(2 * known[0], _PAUSE_MAX_S)
+        self._failed[address] = pause, asyncio.get_running_loop().time() + pause
+        return None
 
     async def sent(
         self, found: AsyncGenerator[Any, None], destination: Destination | None

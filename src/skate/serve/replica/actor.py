@@ -13,13 +13,14 @@ from typing import Any
 
 import skate
 from skate.serve import context, tracing
+from skate.serve.exceptions import RequestNotAcceptedError
 from skate.serve.identity import DeploymentID, ReplicaID
 from skate.serve.replica import figures
 from skate.serve.replica.child_calls import release
 from skate.serve.replica.concurrency_limiter import ConcurrencyLimiter
 from skate.serve.replica.order import Order
 from skate.serve.replica.servable import Servable
-from skate.serve.routing.counter_page import MICROSECONDS, CounterPage
+from skate.serve.routing.counter_page import CLOSED, MICROSECONDS, CounterPage
 from skate.serve.schema.tracing import TracingConfig
 
 #: Running requests are tens of thousands of young objects. Collections after every 700 allocations took a third of the time
@@ -41,6 +42,8 @@ class Replica:
         self.server: Any = None
         self.grpc: Any = None
         self._draining = False
+        #: True once it is drained: later requests are refused, so that their routers choose another replica.
+        self._closed = False
         #: The deployments that live in this process, with dependencies first.
         self.inside: list[Any] = []
 
@@ -147,6 +150,8 @@ class Replica:
 
     async def call(self, meta: tuple[str, ...], /, *args: Any, **kwargs: Any) -> Any:
         """Handle one request of a handle."""
+        if self._closed:
+            raise RequestNotAcceptedError(self.order.replica)
         limiter = self.limiter
         around = context.of_call(meta, self.order.name)
         context.request.set(around)
@@ -176,6 +181,8 @@ class Replica:
 
     async def stream(self, meta: tuple[str, ...], /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         """Handle one streaming request of a handle."""
+        if self._closed:
+            raise RequestNotAcceptedError(self.order.replica)
         limiter = self.limiter
         around = context.of_call(meta, self.order.name)
         context.request.set(around)
@@ -253,11 +260,16 @@ class Replica:
                 self.server.stop_accepting()
             if self.grpc is not None:
                 self.grpc.stop_accepting(timeout_s)
-        # A caller's thread may have chosen this replica before it was withdrawn, and send its request a little later.
+        # A caller's thread may have chosen this replica before it was withdrawn, and send its request a little later. It
+        # is answered for a moment, because there may be no other replica, and refused after that.
         looks = 0
         while looks < _IDLE_LOOKS and time.monotonic() <= deadline:
             await asyncio.sleep(0.005)
             looks = looks + 1 if self._is_idle() else 0
+        self._closed = True
+        if self._is_idle():
+            # A request that dies with this process has not begun: its router reads that here.
+            self.counter_page.cells[CLOSED] = 1
         tracing.flush()
         try:
             if self.server is not None:

@@ -34,6 +34,7 @@ class Call:
         "span",
         "over",
         "pending",
+        "attempt",
     )
 
     def __init__(self, meta: Meta, args: tuple[Any, ...], kwargs: dict[str, Any], stream: bool) -> None:
@@ -45,6 +46,8 @@ class Call:
         self.error: BaseException | None = None
         self.settled = False
         self.cancelled = False
+        #: The number of times that it has been sent again.
+        self.attempt = 0
         #: For a call within the process: its task, and the values of its stream.
         self.task: Any = None
         self.values: Any = None
@@ -59,9 +62,11 @@ class Call:
         self._then: list[Callable[[], None]] | None = None
         self._lock = threading.Lock()
 
-    def settle(self, ref: Any, error: BaseException | None) -> None:
-        """Record that the request was sent to a replica, or has failed."""
+    def settle(self, ref: Any, error: BaseException | None, attempt: int | None = None) -> None:
+        """Record that the request was sent to a replica, or has failed; no-op after a later attempt."""
         with self._lock:
+            if attempt is not None and attempt != self.attempt:
+                return
             self.ref = ref
             self.error = error
             self.settled = True
@@ -84,11 +89,12 @@ class Call:
         self.args = ()
         self.kwargs = {}
 
-    def renew(self, ref: Any) -> bool:
-        """Reset the call to unsent if it was last settled with `ref`; return True if it was reset."""
+    def renew(self, attempt: int) -> bool:
+        """Reset the call to unsent if this is its last attempt, which may not be settled yet; return True if it was reset."""
         with self._lock:
-            if self.cancelled or not self.settled or self.ref is not ref:
+            if self.cancelled or attempt != self.attempt:
                 return False
+            self.attempt += 1
             self.ref = None
             self.settled = False
             self.over = False

@@ -13,7 +13,7 @@ import time
 from skate import procfs
 
 PAGE_BYTES = 4096
-ONGOING, WAITING, STARTED, FAILED, ACCEPTING, CONNECTIONS, MICROSECONDS = range(7)
+ONGOING, WAITING, STARTED, FAILED, ACCEPTING, CONNECTIONS, MICROSECONDS, CLOSED = range(8)
 
 #: How long a result of the check for stopped replicas stays valid; a check costs 10 µs.
 _STOPPED_KNOWN_SECONDS = 0.01
@@ -69,6 +69,10 @@ class View:
             return cells[ONGOING] + cells[WAITING]
         except ValueError:  # another thread has just closed it
             return 0
+
+    def closed(self) -> bool:
+        """Return True if the replica has finished all its requests and begins no other; also after its end."""
+        return bool(self.cells[CLOSED])
 
     def waiting(self) -> int:
         """The number of requests that wait there."""

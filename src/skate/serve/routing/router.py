@@ -22,6 +22,7 @@ from skate.serve.exceptions import (
     DeploymentUnavailableError,
     RayServeException,
     RequestCancelledError,
+    RequestNotAcceptedError,
 )
 from skate.serve.identity import DeploymentID
 from skate.serve.routing.call import Call
@@ -69,6 +70,8 @@ class Router:
         self.waiting: deque[Call] = deque()
         self._targets: dict[str, Target] = {}
         self._ready: list[Target] = []
+        #: Targets of requests in work whose replicas are being ended.
+        self._former: list[Target] = []
         self._own_node = own_node
         self._lock = threading.Lock()
         self._custom: Any = None
@@ -82,7 +85,12 @@ class Router:
             self.gone = deployment is None
             entries = {} if deployment is None else {entry.replica: entry for entry in deployment.entries}
             for name in [name for name in self._targets if name not in entries]:
-                self._targets.pop(name).view.close()
+                self._former.append(self._targets.pop(name))
+            # They stay readable: a thread may be about to send to one of them, and reads there why that failed.
+            if deployment is None:
+                for former in self._former:
+                    former.view.close()
+            self._former = [former for former in self._former if former.inflight]
             for name, entry in entries.items():
                 known = self._targets.get(name)
                 if known is None:
@@ -264,6 +272,7 @@ class Router:
         if meta[4]:
             target.models.add(meta[4])
         custom = self._custom
+        attempt = call.attempt
         try:
             if custom is not None:
                 custom.sending(target)
@@ -282,7 +291,7 @@ class Router:
         def done() -> None:
             target.inflight -= 1
             failure = whole._failure()
-            if failure is not None and self._died_early(failure, target) and self.renew(call, ref):
+            if failure is not None and self._never_began(failure, target) and self.renew(call, attempt):
                 whole._forgive()
                 return
             call.over = True
@@ -297,7 +306,7 @@ class Router:
         if custom is not None:
             custom.sent(call, target, ref)
         whole._on_ready(done)
-        call.settle(ref, None)
+        call.settle(ref, None, attempt)
         if call.cancelled:
             stop(ref)
 
@@ -319,10 +328,16 @@ class Router:
                 )
         return error
 
-    def _died_early(self, failure: tuple[str, dict[str, Any]], target: Target) -> bool:
-        """Return True if the replica ended before it started a request. A replica that has ended is no longer used."""
+    def _never_began(self, failure: tuple[str, dict[str, Any]], target: Target) -> bool:
+        """Return True if the replica refused a request, or ended before it started it. It is then no longer used."""
         name, fields = failure
-        if name != "ActorDiedError" or fields.get("actor_id") != target.entry.actor._skate_id:
+        actor_id = target.entry.actor._skate_id
+        refused = (
+            name == "RayTaskError"
+            and fields.get("actor") == actor_id.hex()
+            and fields["traceback"].rstrip().endswith(str(RequestNotAcceptedError(target.entry.replica)))
+        )
+        if not refused and (name != "ActorDiedError" or fields.get("actor_id") != actor_id):
             return False
         if not target.dead:
             target.dead = True
@@ -330,11 +345,11 @@ class Router:
                 self._ready = [each for each in self._ready if each is not target]
                 if self._custom is not None:
                     self._custom.died(target)
-        return fields.get("begun") is False
+        return refused or fields.get("begun") is False or target.view.closed()
 
-    def renew(self, call: Call, ref: Any) -> bool:
+    def renew(self, call: Call, attempt: int) -> bool:
         """Resend a request that no replica has started; return False if it was already resent or was cancelled."""
-        if not call.renew(ref):
+        if not call.renew(attempt):
             return False
         self.submit(call, again=True)
         return True
