@@ -217,3 +217,31 @@ def test_columns_of_one_value_keep_their_rows() -> None:
     check(ds.select_columns(["k"]).with_column("one", lit("x")))
     check(data.from_arrow(TABLE).groupby(None).aggregate(Count(), Sum("v"), Sum("k", False)))
     assert threading.active_count() < 20
+
+
+def test_polars_counts_the_rows_of_a_stage(files: str) -> None:
+    ds = data.read_parquet(files).filter(expr=col("k") == 1)
+    assert ds.count() == len(ds.take_all()) == 6
+    assert data.read_parquet(files).filter(expr=col("k") == 7).count() == 0
+    ds.count()
+    assert ", Count)" in ds.stats()
+
+
+def test_a_count_that_polars_refuses_runs_the_ordinary_way(
+    files: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise polars.exceptions.ComputeError("no")
+
+    ds = data.read_parquet(files).filter(expr=col("k") == 1)
+    monkeypatch.setattr(polars.LazyFrame, "collect", refused)
+    assert ds.count() == 6
+    assert "Polars" not in ds.stats()
+
+
+def test_results_of_equal_groups_have_their_own_names_and_types() -> None:
+    ds = data.from_arrow(TABLE)
+    for _ in range(2):
+        check(ds.groupby("k").aggregate(Sum("v"), Count("v")), exact=False)
+        check(ds.groupby("k").aggregate(Sum("k", alias_name="sum(v)"), Count("v", ignore_nulls=True)))
+        check(ds.groupby("k").aggregate(Sum("v", ignore_nulls=False)), exact=False)

@@ -12,7 +12,7 @@ from skate.data.exchange.join import JoinKernel
 from skate.data.exchange.sort import SortKernel
 from skate.data.expressions.tree import LiteralExpr
 from skate.data.plan import operators as logical
-from skate.data.relational.aggregates import aggregate
+from skate.data.relational.aggregates import aggregate, result_schema
 from skate.data.relational.conditions import Translator
 from skate.data.relational.kinds import demand, polars_types, supported
 from skate.data.relational.refusals import Unproven
@@ -25,10 +25,11 @@ _KINDS = {
 
 
 class Frame(NamedTuple):
-    """A lazy frame of Polars, and the schema of the blocks that the ordinary way yields."""
+    """A lazy frame of Polars, the schema of the blocks that the ordinary way yields, and True if that is at most one row."""
 
     lazy: Any
     schema: pa.Schema
+    one_row: bool = False
 
 
 class Frames:
@@ -145,11 +146,9 @@ class Frames:
         if len(set(names)) < len(names):
             raise Unproven("columns with one name")
         made = [aggregate(self.polars, each, before.schema).alias(each.name) for each in kernel.aggregations]
-        # The ordinary way over no rows shows the types of its results.
-        states = kernel.states(before.schema.empty_table())
-        schema = next(iter(kernel.merge([[states]], 0, None))).schema
+        schema = result_schema(kernel, before.schema)
         if not kernel.keys:
-            return Frame(before.lazy.select(made), schema)
+            return Frame(before.lazy.select(made), schema, True)
         keys = [self._key(before, name).alias(name) for name in kernel.keys]
         grouped = before.lazy.group_by(keys).agg(made)
         return Frame(grouped.sort(kernel.keys, nulls_last=True), schema)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import pyarrow as pa
+
 from skate.data.context import DataContext, ExecutionResources
 from skate.data.plan import operators as logical
 from skate.data.relational import polars_run
@@ -15,6 +17,9 @@ _BYTES = 4 << 20
 _BYTES_TO_IMPORT = 24 << 20
 #: A sort holds its input, its result and the pieces in between.
 _COPIES = 3
+#: The column of a count.
+_ROWS = "rows"
+_COUNT = pa.schema([(_ROWS, pa.int64())])
 #: The share of the memory to use if there is no session.
 _SHARE_OF_MEMORY = 0.25
 
@@ -29,6 +34,16 @@ def with_stages(plan: logical.Operator, context: DataContext) -> logical.Operato
     if polars is None:
         return plan
     return _Stages(Frames(polars), {}).of(plan, True)
+
+
+def counted(plan: logical.Operator) -> logical.Relational | None:
+    """Return a stage whose only value is the number of rows of a stage; None for other plans."""
+    if not isinstance(plan, logical.Relational):
+        return None
+    polars = polars_run.load()
+    assert polars is not None
+    rows = Frame(plan.frame.lazy.select(polars.len().cast(polars.Int64).alias(_ROWS)), _COUNT, True)
+    return logical.Relational((), rows, f"{plan.label[:-1]}, Count)")
 
 
 def _pays(plan: logical.Operator, context: DataContext) -> bool:
