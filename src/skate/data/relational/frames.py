@@ -14,6 +14,7 @@ from skate.data.expressions.tree import LiteralExpr
 from skate.data.plan import operators as logical
 from skate.data.relational.aggregates import aggregate, result_schema
 from skate.data.relational.conditions import Translator
+from skate.data.relational.held_rows import Place, RowBudget
 from skate.data.relational.kinds import demand, polars_types, supported
 from skate.data.relational.refusals import Unproven
 from skate.data.steps.columns import ProjectStep
@@ -35,11 +36,12 @@ class Frame(NamedTuple):
 class Frames:
     """Translates plans. Raises Unproven for those whose result may differ."""
 
-    def __init__(self, polars: Any) -> None:
+    def __init__(self, polars: Any, budget: RowBudget) -> None:
         self.polars = polars
+        self.budget = budget
 
-    def of(self, node: logical.Operator) -> Frame:
-        """Translate a plan."""
+    def of(self, node: logical.Operator, place: Place = Place.LAST) -> Frame:
+        """Translate a plan, or a part of it; `place` is what follows the part."""
         if getattr(node, "compute", None) not in (None, Compute()):
             raise Unproven("resources")
         if isinstance(node, logical.Read):
@@ -47,14 +49,16 @@ class Frames:
         if isinstance(node, logical.FromBlocks):
             return self._blocks(node)
         if isinstance(node, logical.Exchange):
-            return self._exchange(node)
+            return self._exchange(node, place)
+        if isinstance(node, logical.Union):
+            return self._union(node, place.before_union())
         if isinstance(node, logical.Filter):
-            before = self.of(node.inputs[0])
+            before = self.of(node.inputs[0], place)
             return before._replace(lazy=before.lazy.filter(self._over(before).condition(node.predicate)))
         if isinstance(node, logical.Project):
-            return self._project(node, self.of(node.inputs[0]))
+            return self._project(node, self.of(node.inputs[0], place))
         if isinstance(node, logical.Limit) and node.rows > 0:
-            before = self.of(node.inputs[0])
+            before = self.of(node.inputs[0], place)
             return before._replace(lazy=before.lazy.head(node.rows))
         raise Unproven(node.name)
 
@@ -101,6 +105,13 @@ class Frames:
         _check_fields(schema)
         return Frame(lazy, schema)
 
+    def _union(self, node: logical.Union, place: Place) -> Frame:
+        inputs = [self.of(each, place) for each in node.inputs]
+        schema = inputs[0].schema
+        if any(not each.schema.equals(schema) for each in inputs):
+            raise Unproven("inputs with several schemas")
+        return Frame(self.polars.concat([each.lazy for each in inputs], rechunk=False), schema)
+
     # -- block by block
 
     def _project(self, node: logical.Project, before: Frame) -> Frame:
@@ -124,16 +135,19 @@ class Frames:
 
     # -- over all rows
 
-    def _exchange(self, node: logical.Exchange) -> Frame:
+    def _exchange(self, node: logical.Exchange, place: Place) -> Frame:
         if node.partitions is not None:
             raise Unproven(node.name)
-        inputs = [self.of(each) for each in node.inputs]
+        is_join = type(node.kernel) is JoinKernel
+        before = place.before_join() if is_join else place.before_hold()
+        inputs = [self.of(each, before) for each in node.inputs]
         if type(node.kernel) is AggregateKernel:
             return self._aggregate(node.kernel, inputs[0])
         if type(node.kernel) is SortKernel and node.kernel.boundaries is None:
             return self._sort(node.kernel, inputs[0])
-        if type(node.kernel) is JoinKernel:
-            return self._join(node.kernel, *inputs)
+        if is_join:
+            found = self._join(node.kernel, *inputs)
+            return found if node.kernel.only is not None else self._bounded(found, place)
         raise Unproven(node.name)
 
     def _key(self, frame: Frame, name: str) -> Any:
@@ -178,6 +192,12 @@ class Frames:
         ]
         lazy = self._joined(kernel, left, right, named)
         return Frame(lazy.select([field.name for field in fields]), pa.schema(fields))
+
+    def _bounded(self, joined: Frame, place: Place) -> Frame:
+        """Keep the rows of a join that a later step holds within the budget."""
+        if place is Place.HELD:
+            raise Unproven("a join whose rows another join holds")
+        return joined._replace(lazy=self.budget.over(joined.lazy)) if place is Place.GATED else joined
 
     def _joined(self, kernel: JoinKernel, left: Frame, right: Frame, named: Any) -> Any:
         """Join under names that tell the sides apart, and name the columns of the result."""
