@@ -6,15 +6,18 @@ import os
 import random
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from waiting import wait_for
 
 import skate
 import skate.data
 from skate.data import ActorPoolStrategy, DataContext
+from skate.data.steps.block_size import SizeStep
 from skate.exceptions import RayTaskError
 
 pytestmark = pytest.mark.usefixtures("node")
@@ -263,3 +266,22 @@ def test_stats_and_explain_name_the_operators(capsys: Any) -> None:
     dataset.explain()
     printed = capsys.readouterr().out
     assert "MapBatches(Add), in actors" in printed and printed.count("ReadRange") == 3
+
+
+def test_the_first_block_of_a_piece_of_work_is_small() -> None:
+    tables = [pa.table({"x": np.zeros(1 << 18)})] * 64  # 2 MiB each
+    rows = [table.num_rows for table in SizeStep(64 << 20)(tables)]
+    assert sum(rows) == 64 << 18
+    assert [count >> 18 for count in rows] == [8, 32, 24]
+    assert [table.num_rows >> 18 for table in SizeStep(4 << 20)(tables)] == [2] * 32
+
+
+def test_workers_decode_shards_unless_they_are_small(tmp_path: Path) -> None:
+    def processes(folder: str, size: int, **options: Any) -> set[int]:
+        rows = [{"__key__": f"{at}", "npy": np.zeros(size, np.uint8)} for at in range(4)]
+        skate.data.from_items(rows).write_webdataset(str(tmp_path / folder))
+        found = skate.data.read_webdataset(str(tmp_path / folder), **options)
+        return {row["pid"] for row in found.map(lambda row: {"pid": os.getpid()}).take_all()}
+
+    assert os.getpid() in processes("small", 100)
+    assert os.getpid() not in processes("large", 1 << 19)

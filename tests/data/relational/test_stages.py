@@ -217,3 +217,90 @@ def test_columns_of_one_value_keep_their_rows() -> None:
     check(ds.select_columns(["k"]).with_column("one", lit("x")))
     check(data.from_arrow(TABLE).groupby(None).aggregate(Count(), Sum("v"), Sum("k", False)))
     assert threading.active_count() < 20
+
+
+def test_polars_counts_the_rows_of_a_stage(files: str) -> None:
+    ds = data.read_parquet(files).filter(expr=col("k") == 1)
+    assert ds.count() == len(ds.take_all()) == 6
+    assert data.read_parquet(files).filter(expr=col("k") == 7).count() == 0
+    ds.count()
+    assert ", Count)" in ds.stats()
+
+
+def test_a_count_that_polars_refuses_runs_the_ordinary_way(
+    files: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any, **__: Any) -> Any:
+        raise polars.exceptions.ComputeError("no")
+
+    ds = data.read_parquet(files).filter(expr=col("k") == 1)
+    monkeypatch.setattr(polars.LazyFrame, "collect", refused)
+    assert ds.count() == 6
+    assert "Polars" not in ds.stats()
+
+
+def test_results_of_equal_groups_have_their_own_names_and_types() -> None:
+    ds = data.from_arrow(TABLE)
+    for _ in range(2):
+        check(ds.groupby("k").aggregate(Sum("v"), Count("v")), exact=False)
+        check(ds.groupby("k").aggregate(Sum("k", alias_name="sum(v)"), Count("v", ignore_nulls=True)))
+        check(ds.groupby("k").aggregate(Sum("v", ignore_nulls=False)), exact=False)
+
+
+@pytest.fixture
+def many() -> Dataset:
+    """400 rows of two keys: a join with themselves has 80,000 rows."""
+    return data.from_arrow(pa.table({"k": [row % 2 for row in range(400)], "v": list(range(400))}))
+
+
+@pytest.mark.parametrize("step", ["sort", "groups"])
+def test_a_join_of_more_rows_than_memory_runs_the_ordinary_way(
+    many: Dataset, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    joined = many.join(many, "inner", 1, on=("k",), right_suffix="_r")
+    ds = joined.sort("v") if step == "sort" else joined.groupby("v").aggregate(Count())
+    found = whole(ds)
+    assert "Polars" in ds.stats()
+    monkeypatch.setattr(stages, "_budget", lambda context: 3 * 100_000)
+    assert is_staged(ds)  # how many rows the join makes shows only while it runs
+    assert whole(ds).num_rows == found.num_rows == (80_000 if step == "sort" else 400)
+    assert "Polars" not in ds.stats()
+
+
+def test_joins_whose_rows_leave_at_once_need_no_bound(many: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    joined = many.join(many, "inner", 1, on=("k",), right_suffix="_r")
+    monkeypatch.setattr(stages, "_budget", lambda context: 3 * 100_000)
+    ds = joined.filter(expr=col("v") >= 0)
+    assert whole(ds).num_rows == 80_000
+    assert "Polars" in ds.stats()
+    assert ds.count() == 80_000
+    both = joined.union(joined)
+    assert is_staged(both) and whole(both).num_rows == 160_000
+
+
+def test_a_join_of_a_join_holds_no_rows_without_a_bound(many: Dataset) -> None:
+    few = data.from_arrow(pa.table({"k": [0], "w": [1]}))
+    inner = many.join(few, "inner", 1, on=("k",))
+    outer = inner.join(few, "inner", 1, on=("k",), right_suffix="_r")
+    outer_stages = [each.name for each in stages.with_stages(outer._plan, outer.context).walk()]
+    assert outer_stages == ["Polars(FromArrow, FromArrow, Join)", "FromArrow", "Join"]
+    assert is_staged(outer.sort("v"))
+    check(outer.sort("v"))
+    check(many.join(few, "left_semi", 1, on=("k",)).join(few, "inner", 1, on=("k",)), ordered=False)
+
+
+def test_unions_of_equal_schemas_are_staged(files: str) -> None:
+    blocks = data.from_arrow(TABLE)
+    ds = data.read_parquet(files).union(blocks.filter(expr=col("k") == 1), blocks)
+    for made in (
+        ds.sort("s"),
+        ds.filter(expr=col("v") > 0.5),
+        ds.groupby("k").aggregate(Count(), Sum("v")),
+        ds.limit(14).sort("k"),
+        ds.limit(13).filter(expr=col("s").is_not_null()),
+    ):
+        assert is_staged(made)
+        check(made)
+    assert not is_staged(blocks.union(blocks))
+    assert not is_staged(ds.union(blocks.drop_columns(["s"])).sort("k"))
+    check(ds.union(blocks.drop_columns(["s"])).sort("k"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,7 +16,7 @@ from skate.data.execution.physical import Physical
 from skate.data.plan.operators import FromBlocks, Operator
 from skate.data.plan.rules import optimized
 from skate.data.relational.refusals import StageRefused
-from skate.data.relational.stages import with_stages
+from skate.data.relational.stages import counted, with_stages
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset, MaterializedDataset
@@ -54,6 +55,18 @@ class DatasetBase:
         staged = with_stages(plan, self._context)
         flow = self._executed(staged)
         return flow if staged is plan else self._secured(flow, plan)
+
+    def _count(self) -> int:
+        """Run the plan and return the number of its rows; Polars counts them itself."""
+        plan = optimized(self._plan)
+        staged = with_stages(plan, self._context)
+        counting = counted(staged)
+        if counting is not None:
+            with contextlib.suppress(StageRefused):
+                return sum(int(bundle.table().column(0)[0].as_py()) for bundle in self._executed(counting))
+            staged = plan
+        flow = self._executed(staged)
+        return sum(bundle.rows for bundle in (flow if staged is plan else self._secured(flow, plan)))
 
     def _executed(self, plan: Operator) -> Iterator[Bundle]:
         topology = Physical(self._context).build(plan)

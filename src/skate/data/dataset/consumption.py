@@ -110,7 +110,7 @@ class Consuming(FrameworkBatches, DatasetBase):
         if known is not None:
             return known
         run = self._with(for_counting(self._plan))
-        rows = sum(bundle.rows for bundle in run._run())
+        rows = run._count()
         self._last_run = run._last_run
         return rows
 

@@ -6,6 +6,7 @@ stages       finds the parts of a plan that Polars runs
 frames       plans as frames of Polars
 aggregates   aggregations as expressions of Polars
 conditions   expressions as expressions of Polars
+held_rows    a bound on the rows of joins
 refusals     reasons not to use Polars
 kinds        the types that both ways treat alike
 polars_run   loads Polars, and runs a frame

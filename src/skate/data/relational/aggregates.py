@@ -6,9 +6,30 @@ from typing import Any
 
 import pyarrow as pa
 
+from skate.data.exchange.aggregate import AggregateKernel
 from skate.data.exchange.measures import Counted, Moments, Plain
 from skate.data.relational.kinds import demand
 from skate.data.relational.refusals import Unproven
+
+#: The schemas of results, by everything they depend on.
+_schemas: dict[Any, pa.Schema] = {}
+_SCHEMAS_MAX = 256
+
+
+def result_schema(kernel: AggregateKernel, schema: pa.Schema) -> pa.Schema:
+    """Return the schema of the ordinary way's result, for aggregations that `aggregate` translates."""
+    measures = [(each.name, each.on, each.measure()) for each in kernel.aggregations]
+    facts = [(name, on, type(made), *sorted(vars(made).items())) for name, on, made in measures]
+    key = (kernel.keys, tuple(facts), schema)
+    found = _schemas.get(key)
+    if found is None:
+        # The ordinary way over no rows shows the types of its results.
+        states = kernel.states(schema.empty_table())
+        found = next(iter(kernel.merge([[states]], 0, None))).schema
+        if len(_schemas) >= _SCHEMAS_MAX:
+            _schemas.clear()
+        _schemas[key] = found
+    return found
 
 
 def aggregate(polars: Any, aggregation: Any, schema: pa.Schema) -> Any:

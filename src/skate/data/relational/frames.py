@@ -12,8 +12,9 @@ from skate.data.exchange.join import JoinKernel
 from skate.data.exchange.sort import SortKernel
 from skate.data.expressions.tree import LiteralExpr
 from skate.data.plan import operators as logical
-from skate.data.relational.aggregates import aggregate
+from skate.data.relational.aggregates import aggregate, result_schema
 from skate.data.relational.conditions import Translator
+from skate.data.relational.held_rows import Place, RowBudget
 from skate.data.relational.kinds import demand, polars_types, supported
 from skate.data.relational.refusals import Unproven
 from skate.data.steps.columns import ProjectStep
@@ -25,20 +26,22 @@ _KINDS = {
 
 
 class Frame(NamedTuple):
-    """A lazy frame of Polars, and the schema of the blocks that the ordinary way yields."""
+    """A lazy frame of Polars, the schema of the blocks that the ordinary way yields, and True if that is at most one row."""
 
     lazy: Any
     schema: pa.Schema
+    one_row: bool = False
 
 
 class Frames:
     """Translates plans. Raises Unproven for those whose result may differ."""
 
-    def __init__(self, polars: Any) -> None:
+    def __init__(self, polars: Any, budget: RowBudget) -> None:
         self.polars = polars
+        self.budget = budget
 
-    def of(self, node: logical.Operator) -> Frame:
-        """Translate a plan."""
+    def of(self, node: logical.Operator, place: Place = Place.LAST) -> Frame:
+        """Translate a plan, or a part of it; `place` is what follows the part."""
         if getattr(node, "compute", None) not in (None, Compute()):
             raise Unproven("resources")
         if isinstance(node, logical.Read):
@@ -46,14 +49,16 @@ class Frames:
         if isinstance(node, logical.FromBlocks):
             return self._blocks(node)
         if isinstance(node, logical.Exchange):
-            return self._exchange(node)
+            return self._exchange(node, place)
+        if isinstance(node, logical.Union):
+            return self._union(node, place.before_union())
         if isinstance(node, logical.Filter):
-            before = self.of(node.inputs[0])
+            before = self.of(node.inputs[0], place)
             return before._replace(lazy=before.lazy.filter(self._over(before).condition(node.predicate)))
         if isinstance(node, logical.Project):
-            return self._project(node, self.of(node.inputs[0]))
+            return self._project(node, self.of(node.inputs[0], place))
         if isinstance(node, logical.Limit) and node.rows > 0:
-            before = self.of(node.inputs[0])
+            before = self.of(node.inputs[0], place)
             return before._replace(lazy=before.lazy.head(node.rows))
         raise Unproven(node.name)
 
@@ -100,6 +105,13 @@ class Frames:
         _check_fields(schema)
         return Frame(lazy, schema)
 
+    def _union(self, node: logical.Union, place: Place) -> Frame:
+        inputs = [self.of(each, place) for each in node.inputs]
+        schema = inputs[0].schema
+        if any(not each.schema.equals(schema) for each in inputs):
+            raise Unproven("inputs with several schemas")
+        return Frame(self.polars.concat([each.lazy for each in inputs], rechunk=False), schema)
+
     # -- block by block
 
     def _project(self, node: logical.Project, before: Frame) -> Frame:
@@ -123,16 +135,19 @@ class Frames:
 
     # -- over all rows
 
-    def _exchange(self, node: logical.Exchange) -> Frame:
+    def _exchange(self, node: logical.Exchange, place: Place) -> Frame:
         if node.partitions is not None:
             raise Unproven(node.name)
-        inputs = [self.of(each) for each in node.inputs]
+        is_join = type(node.kernel) is JoinKernel
+        before = place.before_join() if is_join else place.before_hold()
+        inputs = [self.of(each, before) for each in node.inputs]
         if type(node.kernel) is AggregateKernel:
             return self._aggregate(node.kernel, inputs[0])
         if type(node.kernel) is SortKernel and node.kernel.boundaries is None:
             return self._sort(node.kernel, inputs[0])
-        if type(node.kernel) is JoinKernel:
-            return self._join(node.kernel, *inputs)
+        if is_join:
+            found = self._join(node.kernel, *inputs)
+            return found if node.kernel.only is not None else self._bounded(found, place)
         raise Unproven(node.name)
 
     def _key(self, frame: Frame, name: str) -> Any:
@@ -145,11 +160,9 @@ class Frames:
         if len(set(names)) < len(names):
             raise Unproven("columns with one name")
         made = [aggregate(self.polars, each, before.schema).alias(each.name) for each in kernel.aggregations]
-        # The ordinary way over no rows shows the types of its results.
-        states = kernel.states(before.schema.empty_table())
-        schema = next(iter(kernel.merge([[states]], 0, None))).schema
+        schema = result_schema(kernel, before.schema)
         if not kernel.keys:
-            return Frame(before.lazy.select(made), schema)
+            return Frame(before.lazy.select(made), schema, True)
         keys = [self._key(before, name).alias(name) for name in kernel.keys]
         grouped = before.lazy.group_by(keys).agg(made)
         return Frame(grouped.sort(kernel.keys, nulls_last=True), schema)
@@ -179,6 +192,12 @@ class Frames:
         ]
         lazy = self._joined(kernel, left, right, named)
         return Frame(lazy.select([field.name for field in fields]), pa.schema(fields))
+
+    def _bounded(self, joined: Frame, place: Place) -> Frame:
+        """Keep the rows of a join that a later step holds within the budget."""
+        if place is Place.HELD:
+            raise Unproven("a join whose rows another join holds")
+        return joined._replace(lazy=self.budget.over(joined.lazy)) if place is Place.GATED else joined
 
     def _joined(self, kernel: JoinKernel, left: Frame, right: Frame, named: Any) -> Any:
         """Join under names that tell the sides apart, and name the columns of the result."""

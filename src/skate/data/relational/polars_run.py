@@ -8,7 +8,7 @@ import os
 import queue
 import sys
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -64,10 +64,13 @@ class FrameRun:
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._read, name="skate-relational", daemon=True)
 
+    def start(self) -> None:
+        """Let Polars begin."""
+        self._thread.start()
+
     def tables(self) -> Generator[pa.Table, None, None]:
         """Yield the result in tables, at least one. Raises StageRefused if there is none, because Polars failed."""
         count = 0
-        self._thread.start()
         try:
             while True:
                 found = self._tables.get()
@@ -92,12 +95,19 @@ class FrameRun:
 
     def _read(self) -> None:
         try:
-            for piece in self._frame.lazy.collect_batches(maintain_order=True, engine="streaming"):
+            for piece in self._pieces():
                 if piece.height and not self._put(as_table(piece, self._frame.schema)):
                     return
             self._put(None)
         except BaseException as error:  # a panic of Polars is none of the usual exceptions
             self._put(error)
+
+    def _pieces(self) -> Iterator[Any]:
+        lazy = self._frame.lazy
+        if self._frame.one_row:  # pieces in order would cost some milliseconds
+            return iter((lazy.collect(engine="streaming"),))
+        found: Iterator[Any] = lazy.collect_batches(maintain_order=True, engine="streaming")
+        return found
 
     def _put(self, value: Any) -> bool:
         """Pass a value to the consumer; return False if there is none any more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -17,10 +17,10 @@ STAGE = "stage"
 class RelationalRunning(Running):
     """Yields the rows of a frame of `skate.data.relational`."""
 
-    def __init__(self, name: str, frame: Any, sizes: SizeStep) -> None:
+    def __init__(self, name: str, frame: Any, block_bytes: Callable[[], int]) -> None:
         super().__init__(name, 0)
         self._frame = frame
-        self._sizes = sizes
+        self._block_bytes = block_bytes
         self._begun = False
         self._run: Any = None
 
@@ -38,9 +38,10 @@ class RelationalRunning(Running):
         from skate.data.relational.polars_run import FrameRun  # only plans with such a stage need it
 
         self._run = FrameRun(self._frame)
+        self._run.start()  # Polars works while the session is asked for its limits
         tables = self._run.tables()
         try:
-            for table in self._sizes(tables):
+            for table in SizeStep(self._block_bytes())(tables):
                 yield table
                 if self.stopped:
                     return

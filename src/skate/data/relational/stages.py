@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import Any
+
+import pyarrow as pa
 
 from skate.data.context import DataContext, ExecutionResources
 from skate.data.plan import operators as logical
 from skate.data.relational import polars_run
 from skate.data.relational.frames import Frame, Frames, check_result
+from skate.data.relational.held_rows import RowBudget
 from skate.data.source.formats.parquet import ParquetDatasource
 
 #: The least bytes to read for which Polars is used; more where it has to be imported first, which takes 0.1 s.
@@ -15,6 +19,9 @@ _BYTES = 4 << 20
 _BYTES_TO_IMPORT = 24 << 20
 #: A sort holds its input, its result and the pieces in between.
 _COPIES = 3
+#: The column of a count.
+_ROWS = "rows"
+_COUNT = pa.schema([(_ROWS, pa.int64())])
 #: The share of the memory to use if there is no session.
 _SHARE_OF_MEMORY = 0.25
 
@@ -23,23 +30,37 @@ def with_stages(plan: logical.Operator, context: DataContext) -> logical.Operato
     """Return a plan whose relational parts are stages of Polars, if it is installed and pays."""
     if not context.use_relational_engine or not context.run_small_work_in_driver:
         return plan
-    if not _pays(plan, context):
+    budget = _pays(plan, context)
+    if not budget:
         return plan
     polars = polars_run.load()
     if polars is None:
         return plan
-    return _Stages(Frames(polars), {}).of(plan, True)
+    return _Stages(polars, budget // _COPIES, {}).of(plan, True)
 
 
-def _pays(plan: logical.Operator, context: DataContext) -> bool:
-    """True if there is enough data for the start of Polars, and so little that it fits into memory."""
+def counted(plan: logical.Operator) -> logical.Relational | None:
+    """Return a stage whose only value is the number of rows of a stage; None for other plans."""
+    if not isinstance(plan, logical.Relational):
+        return None
+    polars = polars_run.load()
+    assert polars is not None
+    rows = Frame(plan.frame.lazy.select(polars.len().cast(polars.Int64).alias(_ROWS)), _COUNT, True)
+    return logical.Relational((), rows, f"{plan.label[:-1]}, Count)")
+
+
+def _pays(plan: logical.Operator, context: DataContext) -> int:
+    """Return the bytes of memory to use, if there is enough data for the start of Polars, and so little that it fits;
+    otherwise 0.
+    """
     size = sum(_bytes(each) for each in plan.walk() if not each.inputs)
     if size < (_BYTES if polars_run.loaded() else _BYTES_TO_IMPORT) or not polars_run.installed():
-        return False
+        return 0
     options = context.execution_options
     if not options.is_resource_limits_default() or options.exclude_resources != ExecutionResources.zero():
-        return False  # the ordinary way keeps to limits
-    return _COPIES * size <= _budget(context)
+        return 0  # the ordinary way keeps to limits
+    budget = _budget(context)
+    return budget if _COPIES * size <= budget else 0
 
 
 def _bytes(source: logical.Operator) -> int:
@@ -61,8 +82,10 @@ def _budget(context: DataContext) -> int:
 class _Stages:
     """Replaces parts of a plan by stages, the largest first."""
 
-    def __init__(self, frames: Frames, done: dict[int, logical.Operator]) -> None:
-        self.frames = frames
+    def __init__(self, polars: Any, most: int, done: dict[int, logical.Operator]) -> None:
+        self.polars = polars
+        #: The most bytes of rows that a stage may hold.
+        self.most = most
         self.done = done
 
     def of(self, plan: logical.Operator, is_last: bool) -> logical.Operator:
@@ -88,7 +111,7 @@ class _Stages:
         if not gains or isinstance(plan, (logical.Read, logical.FromBlocks)) and not _filters(plan):
             return None
         try:
-            frame = self.frames.of(plan)
+            frame = Frames(self.polars, RowBudget(self.most)).of(plan)
             check_result(frame)
         except Exception:  # whatever is wrong with the plan, the ordinary way says it
             return None

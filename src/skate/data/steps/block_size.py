@@ -11,6 +11,8 @@ from skate.data.block.batcher import batches_of
 
 #: A block may be this many times the wanted size before it is cut.
 _SLACK = 1.5
+#: The first block of a piece of work has at most about this many bytes, so that its consumer need not wait long.
+_FIRST_BYTES = 16 << 20
 
 
 class SizeStep:
@@ -21,7 +23,7 @@ class SizeStep:
 
     def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
         waiting: list[pa.Table] = []
-        size = 0
+        size, wanted = 0, min(self.most, _FIRST_BYTES)
         for table in given:
             bytes_in = blocks.size_of(table)
             if bytes_in > self.most * _SLACK:
@@ -32,9 +34,9 @@ class SizeStep:
                 continue
             waiting.append(table)
             size += bytes_in
-            if size >= self.most:
+            if size >= wanted:
                 yield blocks.concat(waiting)
-                waiting, size = [], 0
+                waiting, size, wanted = [], 0, self.most
         if waiting:
             yield blocks.concat(waiting)
 

@@ -13,9 +13,12 @@ import pyarrow.parquet as pq
 
 from skate.data.block.table import common_type
 from skate.data.source.files import streams
+from skate.data.source.files.filesystems import is_local
 from skate.data.source.files.source import named
 
 _THREADS = 16
+#: The footers of up to this many local files are read sooner than threads start.
+_AT_HAND = 16
 #: The bytes in memory per value of a physical type; for other types, the size of the column chunk plus offsets.
 _WIDTHS = {"BOOLEAN": 0.125, "INT32": 4.0, "INT64": 8.0, "INT96": 8.0, "FLOAT": 4.0, "DOUBLE": 8.0}
 _OFFSET = 4
@@ -82,7 +85,7 @@ def read_footers(
                 raise
             raise better from None
 
-    if len(paths) < 3:
+    if len(paths) < 3 or (len(paths) <= _AT_HAND and is_local(filesystem)):
         return {path: one(path) for path in paths}
     with ThreadPoolExecutor(min(_THREADS, len(paths))) as pool:
         return dict(zip(paths, pool.map(one, paths), strict=True))

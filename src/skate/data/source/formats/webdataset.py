@@ -21,7 +21,9 @@ from skate.data.source.files.sink import BlockBasedFileDatasink, rows_in
 from skate.data.source.files.source import FileBasedDatasource
 from skate.installed import require
 
-_SAMPLES_AT_ONCE = 64
+_SAMPLES_AT_ONCE = 32
+#: Files of more bytes in all are decoded by workers from the start: decoding takes far longer than reading.
+_DECODED_HERE = 1 << 20
 _IMAGES = frozenset({"jpg", "jpeg", "png", "ppm", "pgm", "pbm", "pnm"})
 _TEXTS = frozenset({"txt", "text", "transcript"})
 _NUMBERS = frozenset({"cls", "cls2", "index", "inx", "id", "count"})
@@ -44,6 +46,7 @@ class WebDatasetDatasource(FileBasedDatasource):
         self._verbose = given["verbose_open"]
         self._expand = given["expand_json"]
         super().__init__(paths, **options)
+        self._APART = bool(self._decoders) and sum(each.size or 0 for each in self._files) > _DECODED_HERE
 
     def get_name(self) -> str:
         return "WebDataset"
