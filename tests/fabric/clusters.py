@@ -39,6 +39,9 @@ class Recorder:
         self.events.append(("message", member[1], message))
         self.on_message(member, message)
 
+    def write(self) -> None:
+        """No-op: nothing is queued."""
+
     def writable(self, member: Any) -> None:
         self.events.append(("writable", member[1]))
 

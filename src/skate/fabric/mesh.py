@@ -165,7 +165,7 @@ class Mesh(Lanes):
                 connection.close()
                 self._broken(connection, lane)
                 return
-            self._deliver(found)
+            self._deliver(found, len(frames) == 1)
         if self.order.closing:
             self._bury()
         self.flush()
@@ -195,16 +195,22 @@ class Mesh(Lanes):
                 lane.connection.push(RECEIPT, *receipt)
                 lane.connection.flush()
 
-    def _deliver(self, deliveries: list[Delivery]) -> None:
+    def _deliver(self, deliveries: list[Delivery], is_alone: bool = False) -> None:
+        """Hand over what can be delivered; `is_alone` if it came with nothing else."""
         for source, kind, frames in deliveries:
             if kind == DATA:
                 member = self.ids[source]
                 message = self.handler.message
+                # Such as the result of a call, for which somebody waits, and the end of the call.
+                is_pair = is_alone and len(frames) == 2
                 for frame in frames:
                     if frame[0] >= 0:
                         message(member, frame)
                     else:
                         self._control(source, frame)
+                    if is_pair:
+                        self.handler.write()
+                        is_pair = False
             elif kind == EXPRESS:
                 self._control(source, frames[0])
             elif kind in (JOINED, FORETOLD):
