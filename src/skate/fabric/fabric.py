@@ -34,7 +34,7 @@ class Handler(Protocol):
         """Process a received message."""
 
     def write(self) -> None:
-        """Write at once what the messages before have caused, because the next one can wait."""
+        """Write at once what the messages before have caused: what follows can wait."""
 
     def writable(self, member: NodeId) -> None:
         """Handle the end of a full queue: producers may send to this member again."""

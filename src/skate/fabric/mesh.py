@@ -201,16 +201,16 @@ class Mesh(Lanes):
             if kind == DATA:
                 member = self.ids[source]
                 message = self.handler.message
-                # Such as the result of a call, for which somebody waits, and the end of the call.
-                is_pair = is_alone and len(frames) == 2
+                # Such as a call, or a result that a worker waits for, which the end of its call follows.
+                is_awaited = is_alone and len(frames) <= 2
                 for frame in frames:
                     if frame[0] >= 0:
                         message(member, frame)
                     else:
                         self._control(source, frame)
-                    if is_pair:
+                    if is_awaited:
                         self.handler.write()
-                        is_pair = False
+                        is_awaited = False
             elif kind == EXPRESS:
                 self._control(source, frames[0])
             elif kind in (JOINED, FORETOLD):
