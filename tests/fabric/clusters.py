@@ -27,6 +27,7 @@ class Recorder:
         self.name = name
         self.events: list[tuple[Any, ...]] = []
         self.values: dict[bytes, bytes] = {}
+        self.writes: list[int] = []  # how many messages had come when it was to write
         self.on_message: Callable[[Any, tuple[Any, ...]], None] = lambda member, message: None
 
     def joined(self, member: Any, info: dict[str, Any]) -> None:
@@ -38,6 +39,9 @@ class Recorder:
     def message(self, member: Any, message: tuple[Any, ...]) -> None:
         self.events.append(("message", member[1], message))
         self.on_message(member, message)
+
+    def write(self) -> None:
+        self.writes.append(len(self.of("message")))
 
     def writable(self, member: Any) -> None:
         self.events.append(("writable", member[1]))

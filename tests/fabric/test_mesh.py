@@ -51,6 +51,26 @@ def test_a_broken_connection_is_made_again(mesh: Manual, pair: tuple[int, int]) 
     assert all(not mesh.left(node, each) for node in mesh.nodes for each in mesh.nodes)
 
 
+def test_what_the_first_of_two_messages_causes_is_written_before_the_second(mesh: Manual) -> None:
+    mesh.start(3)
+    _, one, other = mesh.nodes
+    talk(mesh, one, other)
+
+    def written(count: int) -> list[int]:
+        """Send so many messages together; return after how many of them the other node was to write."""
+        other.handler.events.clear()
+        other.handler.writes.clear()
+        for number in range(count):
+            one.fabric.send(one.id_of(other), (WORD, number))
+        one.fabric.flush()
+        mesh.until(lambda: len(other.got(one)) == count)
+        return other.handler.writes
+
+    assert written(1) == [1]
+    assert written(2) == [1]
+    assert written(3) == []  # they give one large write
+
+
 def test_one_connection_stays_when_both_dial(mesh: Manual) -> None:
     mesh.start(3)
     _, one, other = mesh.nodes

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,6 +49,34 @@ def test_a_process_that_does_not_answer_is_named() -> None:
     finally:
         os.kill(pid, signal.SIGCONT)
     assert state.list_objects() is not None
+
+
+def test_a_lasting_wait_of_an_actor_is_shown() -> None:
+    @skate.remote
+    class Gate:
+        async def opened(self, name: str) -> None:
+            while not hasattr(self, "open"):
+                await asyncio.sleep(0.01)
+
+        async def let_go(self) -> None:
+            self.open = True
+
+    @skate.remote
+    class Waiter:
+        def wait(self, gate: Any) -> str:
+            skate.get(gate.opened.remote("now"))
+            return "ended"
+
+    def state_of_wait() -> str:
+        (row,) = state.list_tasks(filters=[("name", "=", "Waiter.wait")])
+        return str(row.state)
+
+    gate, waiter = Gate.remote(), Waiter.remote()
+    ref = waiter.wait.remote(gate)
+    wait_for(lambda: state_of_wait() == "RUNNING_IN_RAY_GET")
+    skate.get(gate.let_go.remote())
+    assert skate.get(ref) == "ended"
+    assert state_of_wait() == "FINISHED"
 
 
 def test_an_idle_asyncio_actor_answers_at_once() -> None:

@@ -33,6 +33,9 @@ class Handler(Protocol):
     def message(self, member: NodeId, message: tuple[Any, ...]) -> None:
         """Process a received message."""
 
+    def write(self) -> None:
+        """Write at once what the messages before have caused: what follows can wait."""
+
     def writable(self, member: NodeId) -> None:
         """Handle the end of a full queue: producers may send to this member again."""
 

@@ -165,7 +165,7 @@ class Mesh(Lanes):
                 connection.close()
                 self._broken(connection, lane)
                 return
-            self._deliver(found)
+            self._deliver(found, len(frames) == 1)
         if self.order.closing:
             self._bury()
         self.flush()
@@ -195,16 +195,22 @@ class Mesh(Lanes):
                 lane.connection.push(RECEIPT, *receipt)
                 lane.connection.flush()
 
-    def _deliver(self, deliveries: list[Delivery]) -> None:
+    def _deliver(self, deliveries: list[Delivery], is_alone: bool = False) -> None:
+        """Hand over what can be delivered; `is_alone` if it came with nothing else."""
         for source, kind, frames in deliveries:
             if kind == DATA:
                 member = self.ids[source]
                 message = self.handler.message
+                # Such as a call, or a result that a worker waits for, which the end of its call follows.
+                is_awaited = is_alone and len(frames) <= 2
                 for frame in frames:
                     if frame[0] >= 0:
                         message(member, frame)
                     else:
                         self._control(source, frame)
+                    if is_awaited:
+                        self.handler.write()
+                        is_awaited = False
             elif kind == EXPRESS:
                 self._control(source, frames[0])
             elif kind in (JOINED, FORETOLD):

@@ -141,6 +141,11 @@ class PeerLinks:
         """Pass a received message to the core."""
         self._host.step(self._cids[member], message)
 
+    def write(self) -> None:
+        """Write at once what is queued, such as the result that a worker waits for."""
+        if self._host.dirty:
+            self._host.flush()
+
     def read(
         self, key: bytes, at: int, size: int, answer: Callable[[Any], None], visit: Visit | None = None
     ) -> None:

@@ -33,6 +33,8 @@ TICKS_BEFORE_SLEEP = 20
 REST_SECONDS = 0.02
 SPIN_SECONDS = 60e-6
 SPIN_CREDIT_MAX = 16
+#: What a vain spin costs in credits. Each one in a row doubles it: where another machine answers, none is of use.
+SPIN_PRICE, SPIN_PRICE_MAX = 4, 128
 # How long `close` waits for a polling thread to stop.
 CLOSE_SECONDS = 1.0
 
@@ -40,25 +42,11 @@ Ready = Callable[[], bool]
 
 
 class _Waiter:
-    __slots__ = ("gate", "ready")
-
-    def __init__(self, ready: Ready) -> None:
-        self.gate = threading.Lock()
-        self.gate.acquire()
-        self.ready = ready
-
-
-class Pump:
-    """Polls file descriptors and calls their handlers under the lock.
-
-    With `open_now=False` it has no descriptor that an interrupt could leave open until `open` is called.
-    """
-
     __slots__ = (
         "_asleep", "_background_drives", "_driver", "_driver_ready", "_main_gate", "_main_ident", "_polling", "_rest",
-        "_resting", "_spin_credit", "_thread", "_waiters", "_wake", "_wanted", "before_poll", "closed", "external", "handlers",
-        "interrupt_due", "interrupted", "interruption", "lock", "main_unlocked", "main_waits", "name", "on_sleep", "paused",
-        "poller", "quick_seconds", "switch_seconds", "turns", "unlocked_threads",
+        "_resting", "_spin_credit", "_spin_price", "_thread", "_waiters", "_wake", "_wanted", "before_poll", "closed",
+        "external", "gate", "handlers", "interrupt_due", "interrupted", "interruption", "lock", "main_unlocked", "main_waits",
+        "name", "on_sleep", "paused", "poller", "quick_seconds", "ready", "switch_seconds", "turns", "unlocked_threads",
     )  # fmt: skip
 
     def __init__(self, lock: threading.RLock, name: str, open_now: bool = True) -> None:
@@ -98,6 +86,7 @@ class Pump:
         self._resting = False
         self._wanted = False
         self._spin_credit = 0
+        self._spin_price = SPIN_PRICE
         self._thread: threading.Thread | None = None
         self._main_ident = threading.main_thread().ident
         self._main_gate: Any = None
@@ -257,9 +246,11 @@ class Pump:
             if events:
                 if self._spin_credit < SPIN_CREDIT_MAX:
                     self._spin_credit += 1
+                self._spin_price = max(SPIN_PRICE, self._spin_price >> 1)
                 return events
             if perf_counter() > end:
-                self._spin_credit -= 4
+                self._spin_credit -= self._spin_price
+                self._spin_price = min(SPIN_PRICE_MAX, self._spin_price << 1)
                 return events
             sched_yield()
 

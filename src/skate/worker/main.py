@@ -58,10 +58,14 @@ class WorkerLink:
         """Write queued data."""
         self._channel.flush()
 
-    def block(self) -> bool:
-        """Tell the node that the current task waits, which releases its CPU and returns queued tasks."""
-        task_id = self._context.task_id()
-        if not task_id:
+    def block(self, lasting: bool = True) -> bool:
+        """Tell the node that the current task waits, which releases its CPU and returns queued tasks.
+
+        An actor without a CPU has neither: the node is told only of a wait that lasts, for those who look at its state.
+        """
+        context = self._context
+        task_id = context.task_id()
+        if not task_id or (not lasting and context.actor_id and not context.resources().get("CPU")):
             self._channel.flush()
             return False
         self.executor.block(task_id, threading.current_thread() is threading.main_thread())

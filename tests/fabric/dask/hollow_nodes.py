@@ -94,6 +94,9 @@ class HollowCore:
     def left(self, member: Any, reason: str) -> None:
         """No-op: nothing here depends on others."""
 
+    def write(self) -> None:
+        """No-op: nothing is queued."""
+
     def writable(self, member: Any) -> None:
         """No-op: nothing here waits."""
 

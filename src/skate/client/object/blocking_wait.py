@@ -37,15 +37,16 @@ def wait_blocked(process: Process, ready: Ready, timeout: float | None, what: An
     `what` is one ref or generator, or a list of them. The wait needs `needed` of them, or all if it is 0. Raise DeadlockError
     if they can never be ready, and RuntimeError if the session ends.
     """
-    blocked = process.link.block()
+    pump = process.pump
+    quick = pump.quick_seconds
+    blocked = process.link.block(lasting=quick is None)
     try:
-        pump = process.pump
-        quick = pump.quick_seconds
         if quick is None or (timeout is not None and timeout <= quick):
             arrived = pump.wait(ready, timeout)
         else:
             arrived = pump.wait(ready, quick)
             if not arrived and not process.closed:
+                blocked = blocked or process.link.block()
                 lasting = BlockingWait(process, what if isinstance(what, list) else [what], needed)
                 arrived = lasting.wait(ready, None if timeout is None else timeout - quick)
     finally:

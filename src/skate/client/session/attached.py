@@ -62,7 +62,7 @@ class AttachedLink:
         if not self._channel.flush():
             self._pump.want_write(self._channel.fd, True)
 
-    def block(self) -> bool:
+    def block(self, lasting: bool = True) -> bool:
         """Return False: a driver holds no CPU, so the node need not know."""
         self.flush()
         return False

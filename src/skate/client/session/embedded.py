@@ -45,7 +45,7 @@ class EndedLink:
     def throttle(self) -> None:
         """No-op: nothing is queued."""
 
-    def block(self) -> bool:
+    def block(self, lasting: bool = True) -> bool:
         """Return False: the session has ended."""
         return False
 
@@ -79,7 +79,7 @@ class EmbeddedLink:
     def throttle(self) -> None:
         """No-op: the node is in this process."""
 
-    def block(self) -> bool:
+    def block(self, lasting: bool = True) -> bool:
         """Return False: a driver holds no CPU, so the node need not know."""
         return False
 

@@ -28,8 +28,11 @@ class Link(Protocol):
     def throttle(self) -> None:
         """Wait while too much is queued; called after every few submissions."""
 
-    def block(self) -> bool:
-        """Prepare for a wait of the calling thread; return True if `unblock` must be called afterwards."""
+    def block(self, lasting: bool = True) -> bool:
+        """Prepare for a wait of the calling thread; return True if `unblock` must be called afterwards.
+
+        A wait that is not `lasting` may end so soon that the node need not know of it, unless the thread holds a CPU.
+        """
 
     def unblock(self) -> None:
         """Record that the calling thread resumes."""

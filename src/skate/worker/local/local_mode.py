@@ -337,7 +337,7 @@ class LocalHost:
     def throttle(self) -> None:
         """No-op: nothing is queued."""
 
-    def block(self) -> bool:
+    def block(self, lasting: bool = True) -> bool:
         """Release the CPUs and the queue of the current task, which waits."""
         worker = here.get()
         if worker is None or worker.gone:
