@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from statistics import median
 from typing import Any
@@ -71,16 +72,45 @@ class Side:
         self._out.close()
 
 
+#: Starts processes that stay busy, says so, and ends them when its stdin ends.
+_BUSY = """
+import resource, subprocess, sys
+made = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(int(sys.argv[1]))]
+print(flush=True)
+sys.stdin.read()
+for each in made:
+    each.kill()
+    each.wait()
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print((used.ru_utime + used.ru_stime) / max(1, len(made)), flush=True)
+"""
+
+
+class Busy:
+    """Other busy processes; `share` is the part of a CPU that one of them had."""
+
+    share = 0.0
+
+
 @contextlib.contextmanager
-def busy(count: int) -> Iterator[None]:
-    """Keep some other processes busy."""
-    made = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
-    try:
-        yield
-    finally:
-        for each in made:
-            each.kill()
-            each.wait()
+def busy(count: int, shared: bool) -> Iterator[Busy]:
+    """Keep some other processes busy, in a session of their own or in that of the engine.
+
+    Linux divides the CPUs among sessions first, and then among the threads of each, if
+    /proc/sys/kernel/sched_autogroup_enabled is 1.
+    """
+    command = [sys.executable, "-c", _BUSY, str(count)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=not shared
+    ) as starter:
+        assert starter.stdin is not None and starter.stdout is not None
+        starter.stdout.readline()
+        found, started = Busy(), time.perf_counter()
+        try:
+            yield found
+        finally:
+            starter.stdin.close()
+            found.share = float(starter.stdout.readline() or 0) / (time.perf_counter() - started)
 
 
 def sides(args: argparse.Namespace, folder: str) -> list[Side]:
@@ -99,21 +129,27 @@ def sides(args: argparse.Namespace, folder: str) -> list[Side]:
 
 
 def compare(args: argparse.Namespace, all_sides: list[Side]) -> None:
-    """Print the medians of some rounds, the sides of each in turn."""
+    """Print the medians of some rounds, the sides of each in turn; beside busy processes, each without them first."""
     print(
         f"{args.size}, {args.tokens} tokens, {args.busy} busy processes, load {os.getloadavg()[0]:.1f}",
         flush=True,
     )
     print(
-        "requests | way             | tokens/s wall | of first | tokens/s CPU | of first | threads' CPUs used"
+        "requests | way             | tokens/s wall | of first | of quiet | tokens/s CPU | of first | threads' CPUs used"
+        " | CPUs of one busy process"
     )
     for count in args.counts:
         for each in all_sides:
             each.run(count, 8)
         rounds: list[list[dict[str, Any]]] = []
-        with busy(args.busy):
-            for _ in range(args.rounds):
+        quiet: list[list[dict[str, Any]]] = []
+        shares: list[float] = []
+        for _ in range(args.rounds):
+            if args.busy:
+                quiet.append([each.run(count, args.tokens) for each in all_sides])
+            with busy(args.busy, args.shared_session) as others:
                 rounds.append([each.run(count, args.tokens) for each in all_sides])
+            shares.append(others.share)
         for at, side in enumerate(all_sides):
             mine = [each[at] for each in rounds]
             wall = median(each["tokens"] / each["seconds"] for each in mine)
@@ -122,8 +158,12 @@ def compare(args: argparse.Namespace, all_sides: list[Side]) -> None:
             # Ratios are medians of the rounds' own, since the load changes between rounds.
             walls = median(each[0]["seconds"] / each[at]["seconds"] for each in rounds)
             cpus = median(each[0]["cpu"] / each[at]["cpu"] for each in rounds)
-            row = f"{count:8} | {side.name:15} | {wall:13.0f} | {walls:8.2f} | {cpu:12.0f} | {cpus:8.2f} | {used:.2f}"
-            print(row, flush=True)
+            kept = median(
+                one[at]["seconds"] / two[at]["seconds"]
+                for one, two in zip(quiet or rounds, rounds, strict=True)
+            )
+            row = f"{count:8} | {side.name:15} | {wall:13.0f} | {walls:8.2f} | {kept:8.2f} | {cpu:12.0f} | {cpus:8.2f}"
+            print(f"{row} | {used:18.2f} | {median(shares):.2f}", flush=True)
 
 
 def main() -> None:
@@ -135,6 +175,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=0, help="0 for the way's own choice")
     parser.add_argument("--busy", type=int, default=0, help="the number of other busy processes")
+    parser.add_argument("--shared-session", action="store_true", help="start these in the engine's session")
     parser.add_argument("--transformers", action="store_true", help="compare with transformers' generate")
     parser.add_argument("--vllm", metavar="PYTHON", help="an interpreter that has vLLM")
     parser.add_argument("--before", metavar="FOLDER", help="another checkout of this repository")
