@@ -42,11 +42,25 @@ Ready = Callable[[], bool]
 
 
 class _Waiter:
+    __slots__ = ("gate", "ready")
+
+    def __init__(self, ready: Ready) -> None:
+        self.gate = threading.Lock()
+        self.gate.acquire()
+        self.ready = ready
+
+
+class Pump:
+    """Polls file descriptors and calls their handlers under the lock.
+
+    With `open_now=False` it has no descriptor that an interrupt could leave open until `open` is called.
+    """
+
     __slots__ = (
         "_asleep", "_background_drives", "_driver", "_driver_ready", "_main_gate", "_main_ident", "_polling", "_rest",
         "_resting", "_spin_credit", "_spin_price", "_thread", "_waiters", "_wake", "_wanted", "before_poll", "closed",
-        "external", "gate", "handlers", "interrupt_due", "interrupted", "interruption", "lock", "main_unlocked", "main_waits",
-        "name", "on_sleep", "paused", "poller", "quick_seconds", "ready", "switch_seconds", "turns", "unlocked_threads",
+        "external", "handlers", "interrupt_due", "interrupted", "interruption", "lock", "main_unlocked", "main_waits",
+        "name", "on_sleep", "paused", "poller", "quick_seconds", "switch_seconds", "turns", "unlocked_threads",
     )  # fmt: skip
 
     def __init__(self, lock: threading.RLock, name: str, open_now: bool = True) -> None:
