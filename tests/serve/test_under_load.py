@@ -161,7 +161,7 @@ def leaving(word: str, gate: str) -> Any:
 
         async def __del__(self) -> None:
             while word == "v1" and not os.path.exists(gate):
-                await asyncio.sleep(0.005)
+                await asyncio.sleep(0.005)  # the work under test: a replica that takes its time to end
 
     return Leaving.bind()
 

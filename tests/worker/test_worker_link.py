@@ -1,4 +1,4 @@
-"""What a worker tells its node about the waits of its tasks."""
+"""Reports of a worker to its node about the waits of its tasks."""
 
 from __future__ import annotations
 
