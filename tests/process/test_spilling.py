@@ -31,6 +31,16 @@ SETUP = """
     def right(array, i):
         return len(array) == PART and int(array[0]) == i and array[-8:].tobytes() == np.int64(i * 1_000_003).tobytes()
 
+    def filled(kind):
+        '''Put values until one is refused; return the refs of the others, and the error.'''
+        refs = []
+        try:
+            while len(refs) < 60:
+                refs.append(ray.put(value(len(refs))))
+        except kind as error:
+            return refs, str(error)
+        raise AssertionError(f"{len(refs)} values were put")
+
     def start(**settings):
         ray.init(num_cpus=2, num_gpus=0, object_store_memory=STORE, **settings)
 
@@ -197,12 +207,7 @@ PROGRAMS = {
 
     os.sendfile, os.pwrite = sendfile, pwrite
     start()
-    refs = []
-    try:
-        while len(refs) < 60:
-            refs.append(ray.put(value(len(refs))))
-    except ray.exceptions.OutOfDiskError as error:
-        text = str(error)
+    refs, text = filled(ray.exceptions.OutOfDiskError)
     assert left[0] <= 0 and 10 <= len(refs) < 14, (left, len(refs))
     assert "a value of 104" in text and "No space left on device" in text and "free space" in text, text
     assert all(right(ray.get(ref), i) for i, ref in enumerate(refs)), "nothing is lost"
@@ -221,12 +226,8 @@ PROGRAMS = {
     import resource
     resource.setrlimit(resource.RLIMIT_FSIZE, (240 << 20, 240 << 20))
     start()
-    refs = []
-    try:
-        while len(refs) < 60:
-            refs.append(ray.put(value(len(refs))))
-    except ray.exceptions.ObjectStoreFullError as error:
-        assert "are the limit" in str(error), error
+    refs, text = filled(ray.exceptions.ObjectStoreFullError)
+    assert "are the limit" in text, text
     assert 20 < len(refs) < 40, len(refs)
     assert all(right(ray.get(ref), i) for i, ref in enumerate(refs))
     del refs[:10]
@@ -383,12 +384,7 @@ def test_a_full_disk_is_named_with_what_is_free(tmp_path: Path) -> None:
         pytest.skip("only where a small disk can be mounted")
     text = """
     start(object_spilling_directory=sys.argv[1], _system_config={"local_fs_capacity_threshold": 1.0})
-    refs = []
-    try:
-        while len(refs) < 60:
-            refs.append(ray.put(value(len(refs))))
-    except ray.exceptions.OutOfDiskError as error:
-        text = str(error)
+    refs, text = filled(ray.exceptions.OutOfDiskError)
     assert f"the disk of {sys.argv[1]} has" in text and "free, but 10 MiB are needed" in text, text
     assert 14 <= len(refs) <= 18, len(refs)
     assert all(right(ray.get(ref), i) for i, ref in enumerate(refs)), "nothing is lost"

@@ -54,17 +54,19 @@ def test_a_process_that_does_not_answer_is_named() -> None:
 def test_a_lasting_wait_of_an_actor_is_shown() -> None:
     @skate.remote
     class Gate:
-        async def opened(self, name: str) -> None:
-            while not hasattr(self, "open"):
-                await asyncio.sleep(0.01)
+        def __init__(self) -> None:
+            self.event = asyncio.Event()
 
-        async def let_go(self) -> None:
-            self.open = True
+        async def opened(self) -> None:
+            await self.event.wait()
+
+        async def open(self) -> None:
+            self.event.set()
 
     @skate.remote
     class Waiter:
         def wait(self, gate: Any) -> str:
-            skate.get(gate.opened.remote("now"))
+            skate.get(gate.opened.remote())
             return "ended"
 
     def state_of_wait() -> str:
@@ -74,7 +76,7 @@ def test_a_lasting_wait_of_an_actor_is_shown() -> None:
     gate, waiter = Gate.remote(), Waiter.remote()
     ref = waiter.wait.remote(gate)
     wait_for(lambda: state_of_wait() == "RUNNING_IN_RAY_GET")
-    skate.get(gate.let_go.remote())
+    skate.get(gate.open.remote())
     assert skate.get(ref) == "ended"
     assert state_of_wait() == "FINISHED"
 

@@ -121,30 +121,25 @@ def _secret(cluster: Cluster) -> Manifest:
 
 
 def _service(cluster: Cluster) -> Manifest:
-    return {
-        "apiVersion": "v1",
-        "kind": "Service",
-        "metadata": _metadata(cluster, "head"),
-        "spec": {
-            "selector": {"skate": cluster.name, "skate-role": "head"},
-            "ports": [{"name": "cluster", "port": PORT, "targetPort": PORT}],
-            # Workers may connect before the probe has found the head ready. A standby is never ready, and must not be found.
-            "publishNotReadyAddresses": cluster.state_store is None,
-        },
-    }
+    """Return the service that leads to the head."""
+    # Workers may connect before the probe has found the head ready. A standby is never ready, and must not be found.
+    return _service_of_heads(cluster, "head", {"publishNotReadyAddresses": cluster.state_store is None})
 
 
 def _pod_names(cluster: Cluster) -> Manifest:
     """Return the service that gives each of the two heads a name, which the other nodes try in turn."""
+    return _service_of_heads(cluster, "heads", {"clusterIP": "None", "publishNotReadyAddresses": True})
+
+
+def _service_of_heads(cluster: Cluster, suffix: str, options: Manifest) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": _metadata(cluster, "heads"),
+        "metadata": _metadata(cluster, suffix),
         "spec": {
-            "clusterIP": "None",
             "selector": {"skate": cluster.name, "skate-role": "head"},
             "ports": [{"name": "cluster", "port": PORT, "targetPort": PORT}],
-            "publishNotReadyAddresses": True,
+            **options,
         },
     }
 

@@ -260,7 +260,8 @@ class Pump:
             if events:
                 if self._spin_credit < SPIN_CREDIT_MAX:
                     self._spin_credit += 1
-                self._spin_price = max(SPIN_PRICE, self._spin_price >> 1)
+                if self._spin_price > SPIN_PRICE:
+                    self._spin_price >>= 1
                 return events
             if perf_counter() > end:
                 self._spin_credit -= self._spin_price

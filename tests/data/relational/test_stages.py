@@ -17,7 +17,7 @@ from skate import data
 from skate.data import DataContext, Dataset
 from skate.data.aggregate import AggregateFn, Count, Sum
 from skate.data.expressions import col, lit
-from skate.data.relational import polars_run, stages
+from skate.data.relational import held_rows, polars_run, stages
 from skate.data.relational.polars_run import FrameRun
 from tests.data.relational.both_ways import check, is_staged, whole
 
@@ -265,6 +265,24 @@ def test_a_join_of_more_rows_than_memory_runs_the_ordinary_way(
     assert is_staged(ds)  # how many rows the join makes shows only while it runs
     assert whole(ds).num_rows == found.num_rows == (80_000 if step == "sort" else 400)
     assert "Polars" not in ds.stats()
+
+
+def test_only_columns_that_are_held_are_counted(many: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: set[tuple[str, ...]] = set()
+    count = held_rows.RowBudget._counted
+
+    def counted(budget: Any, rows: Any) -> Any:
+        seen.add(tuple(rows.columns))
+        return count(budget, rows)
+
+    monkeypatch.setattr(held_rows.RowBudget, "_counted", counted)
+    joined = many.join(many, "inner", 1, on=("k",), right_suffix="_r").filter(expr=col("v") >= 0)
+    whole(joined.groupby("v").aggregate(Count(), Sum("v_r")))
+    assert seen == {("v", "v_r")}
+    assert joined.aggregate(Count()) == {"count()": 80_000}
+    assert seen == {("v", "v_r"), ("k",)}, "a count holds no column, and Polars needs one"
+    whole(joined.sort("v"))
+    assert seen == {("v", "v_r"), ("k",), ("k", "v", "v_r")}
 
 
 def test_joins_whose_rows_leave_at_once_need_no_bound(many: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

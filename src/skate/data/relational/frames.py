@@ -26,11 +26,17 @@ _KINDS = {
 
 
 class Frame(NamedTuple):
-    """A lazy frame of Polars, the schema of the blocks that the ordinary way yields, and True if that is at most one row."""
+    """A lazy frame of Polars, and the schema of the blocks that the ordinary way yields.
+
+    Attributes:
+        one_row: True if it has at most one row.
+        is_uncounted: True if a join has made its rows, and the next step that holds them has to count them.
+    """
 
     lazy: Any
     schema: pa.Schema
     one_row: bool = False
+    is_uncounted: bool = False
 
 
 class Frames:
@@ -110,7 +116,8 @@ class Frames:
         schema = inputs[0].schema
         if any(not each.schema.equals(schema) for each in inputs):
             raise Unproven("inputs with several schemas")
-        return Frame(self.polars.concat([each.lazy for each in inputs], rechunk=False), schema)
+        lazy = self.polars.concat([each.lazy for each in inputs], rechunk=False)
+        return Frame(lazy, schema, is_uncounted=any(each.is_uncounted for each in inputs))
 
     # -- block by block
 
@@ -119,9 +126,9 @@ class Frames:
         if schema is None or len(set(schema.names)) < len(schema) or not len(schema):
             raise Unproven(node.name)
         if node.drop:
-            return Frame(before.lazy.drop(node.drop), schema)
+            return before._replace(lazy=before.lazy.drop(node.drop), schema=schema)
         if node.renames:
-            return Frame(before.lazy.rename(dict(node.renames)), schema)
+            return before._replace(lazy=before.lazy.rename(dict(node.renames)), schema=schema)
         if any(name.startswith("*") for name, _ in node.columns):
             raise Unproven(node.name)
         if not node.keep and all(type(each) is LiteralExpr for _, each in node.columns):
@@ -131,7 +138,7 @@ class Frames:
         if len({name for name, _ in node.columns}) < len(made):
             raise Unproven(node.name)
         lazy = before.lazy.with_columns(made) if node.keep else before.lazy.select(made)
-        return Frame(lazy.select(schema.names), schema)
+        return before._replace(lazy=lazy.select(schema.names), schema=schema)
 
     # -- over all rows
 
@@ -146,8 +153,8 @@ class Frames:
         if type(node.kernel) is SortKernel and node.kernel.boundaries is None:
             return self._sort(node.kernel, inputs[0])
         if is_join:
-            found = self._join(node.kernel, *inputs)
-            return found if node.kernel.only is not None else self._bounded(found, place)
+            found = self._join(node.kernel, *(self._counted(each, each.schema.names) for each in inputs))
+            return found if node.kernel.only is not None else self._made_by_join(found, place)
         raise Unproven(node.name)
 
     def _key(self, frame: Frame, name: str) -> Any:
@@ -159,6 +166,7 @@ class Frames:
         names = [*kernel.keys, *(each.name for each in kernel.aggregations)]
         if len(set(names)) < len(names):
             raise Unproven("columns with one name")
+        before = self._counted(before, [*kernel.keys, *(each.on for each in kernel.aggregations if each.on)])
         made = [aggregate(self.polars, each, before.schema).alias(each.name) for each in kernel.aggregations]
         schema = result_schema(kernel, before.schema)
         if not kernel.keys:
@@ -168,6 +176,7 @@ class Frames:
         return Frame(grouped.sort(kernel.keys, nulls_last=True), schema)
 
     def _sort(self, kernel: SortKernel, before: Frame) -> Frame:
+        before = self._counted(before, before.schema.names)
         keys, downs = [], []
         for name, down in zip(kernel.order.keys, kernel.order.descending, strict=True):
             key = self._key(before, name)
@@ -193,11 +202,22 @@ class Frames:
         lazy = self._joined(kernel, left, right, named)
         return Frame(lazy.select([field.name for field in fields]), pa.schema(fields))
 
-    def _bounded(self, joined: Frame, place: Place) -> Frame:
-        """Keep the rows of a join that a later step holds within the budget."""
+    def _made_by_join(self, joined: Frame, place: Place) -> Frame:
+        """Return the rows of a join, to be counted where a step holds them."""
         if place is Place.HELD:
             raise Unproven("a join whose rows another join holds")
-        return joined._replace(lazy=self.budget.over(joined.lazy)) if place is Place.GATED else joined
+        return joined._replace(is_uncounted=place is Place.GATED)
+
+    def _counted(self, frame: Frame, names: list[str]) -> Frame:
+        """Keep the rows of a join within the budget. Only the named columns are held.
+
+        Polars reads all columns that a function in Python is given, so the others are dropped before it.
+        """
+        if not frame.is_uncounted:
+            return frame
+        held = list(dict.fromkeys(names)) or frame.schema.names[:1]
+        lazy = self.budget.over(frame.lazy.select(held))
+        return Frame(lazy, pa.schema([frame.schema.field(name) for name in held]), frame.one_row)
 
     def _joined(self, kernel: JoinKernel, left: Frame, right: Frame, named: Any) -> Any:
         """Join under names that tell the sides apart, and name the columns of the result."""
