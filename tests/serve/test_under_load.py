@@ -165,6 +165,10 @@ def leaving(word: str) -> Any:
     return Leaving.bind()
 
 
+async def _awaited(answers: Any) -> Any:
+    return await answers
+
+
 def test_a_request_that_is_sent_after_its_replica_was_drained(port: int) -> None:
     """A caller that chose the replica before an update sends to it while it ends, is killed, and is gone."""
     handle = serve.run(leaving("v1"))
@@ -182,6 +186,13 @@ def test_a_request_that_is_sent_after_its_replica_was_drained(port: int) -> None
 
     assert late().result(timeout_s=30) == "v2", "it is refused, and sent to the other replica"
     assert list(late("words", stream=True)) == ["v2"]
+    known = router._targets
+    router._targets = {"old": chosen, **known}  # the caller has not yet heard that the old replica left
+    answers = handle.broadcast("pid"), handle.broadcast("pid")
+    router._targets = known
+    (answered,) = answers[0].results(timeout_s=30)
+    assert answered != process, "the new replica answers once, also where the old one refuses"
+    assert asyncio.run(_awaited(answers[1])) == [answered]
     os.kill(process, signal.SIGSTOP)
     sent = late()
     skate.kill(chosen.entry.actor)

@@ -206,12 +206,13 @@ class DeploymentHandle:
         return selection._send(args, kwargs, self._stream)
 
     def broadcast(self, method_name: str, *args: Any, **kwargs: Any) -> DeploymentBroadcastResponse:
-        """Call a method of every replica."""
+        """Call a method of every replica. A replica that is about to end and begins no further request has no result."""
         router = self._way()
         answers = []
         for target in list(router._targets.values()):
             meta = (os.urandom(16).hex(), method_name, "", self.app_name, "", "")
             call = Call(meta, args, kwargs, False)
+            call.pinned = True
             answers.append(_answer(call, router))
             router._send(target, call)
         return DeploymentBroadcastResponse(answers)

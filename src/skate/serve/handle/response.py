@@ -16,6 +16,8 @@ from skate.serve.routing.router import Router, stop
 
 #: Errors after which the router may send the request to another replica.
 _NOT_ANSWERED = (ActorDiedError, RequestNotAcceptedError)
+#: In place of the response of a replica that did not begin a broadcast request.
+_REFUSED = object()
 
 
 class _Answer:
@@ -264,6 +266,8 @@ class DeploymentBroadcastResponse:
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
             try:
                 found.append(each.result(timeout_s=left))
+            except RequestNotAcceptedError:  # it is about to end, and no longer one of the replicas
+                continue
             except Exception as error:  # user code may raise anything
                 if not return_exceptions:
                     raise
@@ -277,10 +281,10 @@ class DeploymentBroadcastResponse:
     ) -> list[Any]:
         """Return all responses in async code; see `results`."""
         _checked_timeout(timeout_s)
-        answers = (each._wait() for each in self._answers)
+        answers = (_accepted(each) for each in self._answers)
         gathered = asyncio.gather(*answers, return_exceptions=return_exceptions)
         try:
-            return list(await asyncio.wait_for(gathered, timeout_s))
+            return [each for each in await asyncio.wait_for(gathered, timeout_s) if each is not _REFUSED]
         except asyncio.TimeoutError:
             raise TimeoutError(
                 f"Timed out waiting for broadcast results. Not all {len(self._answers)} replicas answered within {timeout_s} s"
@@ -290,6 +294,14 @@ class DeploymentBroadcastResponse:
         """Cancel all requests."""
         for each in self._answers:
             each.cancel()
+
+
+async def _accepted(answer: Any) -> Any:
+    """Return the response of a replica, or `_REFUSED` if the replica is about to end."""
+    try:
+        return await answer._wait()
+    except RequestNotAcceptedError:
+        return _REFUSED
 
 
 def _checked_timeout(timeout_s: float | None) -> None:

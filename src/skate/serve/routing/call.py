@@ -35,6 +35,7 @@ class Call:
         "over",
         "pending",
         "attempt",
+        "pinned",
     )
 
     def __init__(self, meta: Meta, args: tuple[Any, ...], kwargs: dict[str, Any], stream: bool) -> None:
@@ -48,6 +49,8 @@ class Call:
         self.cancelled = False
         #: The number of times that it has been sent again.
         self.attempt = 0
+        #: True if only the first replica may answer it, because each of the others has a call of its own.
+        self.pinned = False
         #: For a call within the process: its task, and the values of its stream.
         self.task: Any = None
         self.values: Any = None
@@ -92,7 +95,7 @@ class Call:
     def renew(self, attempt: int) -> bool:
         """Reset the call to unsent if this is its last attempt, which may not be settled yet; return True if it was reset."""
         with self._lock:
-            if self.cancelled or attempt != self.attempt:
+            if self.cancelled or self.pinned or attempt != self.attempt:
                 return False
             self.attempt += 1
             self.ref = None
