@@ -304,7 +304,9 @@ def become_worker(zygote: Zygote, parent: int, wait: Callable[[], Request], spar
         from skate.worker.main import Groundwork, run  # imported by the zygote before it forks
 
         if spare:
-            with contextlib.suppress(LimitReached):  # it is tried again once the worker can tell the node why it fails
+            with contextlib.suppress(
+                LimitReached
+            ):  # it is tried again once the worker can tell the node why it fails
                 groundwork = Groundwork(zygote.memory_fds, zygote.config)
         request, (channel, out, err) = wait()
         os.dup2(out, 1)
