@@ -31,6 +31,8 @@ class NodeOptions(TypedDict, total=False):
     local_mode: bool
     #: The number of the first client.
     first_cid: int
+    #: This many workers are enough for tasks of microseconds; without it, each gets free resources.
+    short_task_workers: int
     #: With at most this many peers, placing a task looks at each; with more, an index is used.
     linear_max: int
     #: Given to a head whose registry is stored: the records so far, none at first.
