@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
+
+from skate.protocol.record import FieldDict
 
 if TYPE_CHECKING:
     from skate.core.memory.memory_plan import MemoryPlan
     from skate.protocol.registry_records import RegistryRecord
 
 
-class NodeOptions(TypedDict, total=False):
+class NodeOptions(FieldDict, total=False):
     """The options of a node, besides its resources."""
 
     #: The ids of its whole GPUs.
