@@ -414,6 +414,7 @@ class Scheduler:
                     continue
                 if now - worker.progress >= STALL_SECONDS:
                     worker.stalled = True
+                    self.changes += 1  # short tasks may use other workers now
                     if self._could_use(group):
                         worker.recall_sent = True
                         self.emit(worker.cid, m.TakeBack(m.TAKE_BACK))
