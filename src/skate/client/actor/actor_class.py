@@ -206,7 +206,7 @@ class ActorClass:
 
 
 class _Exported:
-    """What a driver has registered at the node for actors with the same options."""
+    """The registration of a driver at the node for actors with the same options."""
 
     __slots__ = ("_tail", "export", "fields")
 
