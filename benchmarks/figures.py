@@ -216,6 +216,7 @@ FIGURES += [
     *_growth("wait_many", "ready refs in one wait", "µs", (1_000, 10_000, 100_000)),
     *_growth("actors", "actors", "ms", (10, 100, 1_000)),
     *_growth("arguments", "refs as arguments", "µs", (1_000, 10_000)),
+    *_growth("workers", "CPUs, short tasks in flight", "µs", (1, 2, 4, 16, 64)),
 ]
 
 LIMITS = {

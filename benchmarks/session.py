@@ -19,7 +19,7 @@ Scenario = Callable[[str, bool], "Figures | tuple[Figures, dict[str, str]]"]
 def started(target: str, **more: Any) -> Iterator[Any]:
     """The target's module after `init`, with the same call for every target; shut down at the end."""
     ray = importlib.import_module(target)
-    ray.init(**INIT, **more)
+    ray.init(**{**INIT, **more})
     try:
         yield ray
     finally:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
-from benchmarks.measure import Cost, available_bytes, grow
+from benchmarks.measure import Cost, available_bytes, batch_seconds, grow
 from benchmarks.session import Figures, main, started
 
 MICROSECONDS = 1e6
 MILLISECONDS = 1e3
+CPUS = (1, 2, 4, 16, 64)
+IN_FLIGHT = 3_000
 Grown = tuple[Figures, dict[str, str]]
 
 
@@ -100,5 +103,25 @@ def arguments(target: str, full: bool) -> Grown:
         return grow("arguments", (1_000, 10_000), once, scale=MICROSECONDS, full=full)
 
 
+def workers(target: str, full: bool) -> Figures:
+    """Short tasks in flight on nodes of 1 to 64 CPUs, whatever the machine has: µs a task."""
+    figures: Figures = {}
+    for cpus in CPUS:
+        with started(target, num_cpus=cpus) as ray:
+
+            @ray.remote
+            def echo(value: int) -> int:
+                return value
+
+            batch = partial(_echoes, ray, echo)
+            batch()  # begins all workers
+            figures[f"workers_{cpus}"] = batch_seconds(batch) / IN_FLIGHT * MICROSECONDS
+    return figures
+
+
+def _echoes(ray: Any, echo: Any) -> None:
+    ray.get([echo.remote(at) for at in range(IN_FLIGHT)])
+
+
 if __name__ == "__main__":
-    main(queued_tasks, get_many, wait_many, actors, arguments)
+    main(queued_tasks, get_many, wait_many, actors, arguments, workers)

@@ -2,7 +2,7 @@
 
     python -m benchmarks.tune [--only NAME] [--target skate|ray|bare] [--rounds 3] [--ray PYTHON] [--json OUT.json]
 
-`trials_1000` takes Ray many minutes, and is left out there without `--full`.
+`trials_1000` and `trials_1000_reused` take Ray many minutes, and are left out there without `--full`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from benchmarks.tune.scenarios import OURS, REACH, SCENARIOS
 
 TARGETS = ("bare", "skate", "ray")
 #: What takes Ray many minutes.
-LONG = ("trials_1000",)
+LONG = ("trials_1000", "trials_1000_reused")
 
 
 def parse() -> argparse.Namespace:

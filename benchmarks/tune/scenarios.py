@@ -29,6 +29,8 @@ REACH = {
     "a_trial_of_450_to_550": "≤ 1.5x that of 1 to 100",
     "a_trial_of_900_to_1000": "≤ 1.5x that of 1 to 100",
     "KiB_of_the_driver_a_trial": "",
+    "trials_1000_process_each": "",
+    "trials_1000_reused": "≤ 1 ms each",
     "trials_100": "",
     "results_10000": "",
     "journal_10000": "≤ 1000 ms",
@@ -36,7 +38,14 @@ REACH = {
     "optuna_50": "",
     "optuna_50_pool": "",
 }
-FEW = {"trials_1000": 1, "trials_100": 1, "results_10000": 1}
+FEW = {
+    "trials_1000": 1,
+    "trials_1000_process_each": 1,
+    "trials_1000_reused": 1,
+    "trials_100": 1,
+    "results_10000": 1,
+}
+MEMORY = "/dev/shm"
 #: Runs on Ray, of what takes it seconds; what is not named runs once.
 ON_RAY = {"one_trial": 3}
 
@@ -63,8 +72,8 @@ class Loaded:
 def search(
     tune: Any, trainable: Any, space: dict[str, Any], callbacks: list[Any] | None = None, **given: Any
 ) -> Any:
-    """A search into a folder that goes."""
-    folder = tempfile.mkdtemp(prefix="bench-tune-")
+    """A search into a folder that goes, in memory: some file systems take a millisecond to create a file."""
+    folder = tempfile.mkdtemp(prefix="bench-tune-", dir=MEMORY if os.path.isdir(MEMORY) else None)
     try:
         return tune.Tuner(
             trainable,
@@ -124,6 +133,11 @@ def trials_1000(tune: Any) -> Callable[[], object]:
         }
 
     return run
+
+
+def trials_1000_reused(tune: Any) -> Callable[[], object]:
+    """1,000 of them in processes that are used again."""
+    return lambda: search(tune, trivial, {"x": tune.uniform(0, 1)}, num_samples=1000, reuse_actors=True)
 
 
 def results_10000(tune: Any) -> Callable[[], object]:
@@ -237,7 +251,16 @@ def journal_10000(tune: Any) -> Callable[[], object]:
 
 SCENARIOS = {
     each.__name__: each
-    for each in (one_trial, trials_16_reports_10, trials_100, trials_1000, results_10000, pbt_8, optuna_50)
+    for each in (
+        one_trial,
+        trials_16_reports_10,
+        trials_100,
+        trials_1000,
+        trials_1000_reused,
+        results_10000,
+        pbt_8,
+        optuna_50,
+    )  # fmt: skip
 }
 OURS = {"journal_10000": journal_10000}
 
@@ -247,7 +270,7 @@ def bare(name: str) -> dict[str, Callable[[], object]]:
     import concurrent.futures  # only this side needs it
     import multiprocessing
 
-    counts = {"one_trial": 1, "trials_100": 100, "trials_1000": 1000}
+    counts = {"one_trial": 1, "trials_100": 100, "trials_1000": 1000, "trials_1000_reused": 1000}
     context = multiprocessing.get_context("forkserver")
     if name in counts:
 
@@ -255,7 +278,13 @@ def bare(name: str) -> dict[str, Callable[[], object]]:
             with concurrent.futures.ProcessPoolExecutor(2, context) as workers:
                 return list(workers.map(trivial, [{"x": at / 1000} for at in range(counts[name])]))
 
-        return {name: pool}
+        def process_each() -> object:
+            with multiprocessing.get_context("fork").Pool(2, maxtasksperchild=1) as workers:
+                return workers.map(trivial, [{"x": at / 1000} for at in range(counts[name])], chunksize=1)
+
+        return (
+            {name: pool, "trials_1000_process_each": process_each} if name == "trials_1000" else {name: pool}
+        )
     if name != "optuna_50":
         return {}
     import optuna  # as above

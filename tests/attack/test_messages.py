@@ -15,6 +15,7 @@ from skate.core.node import NodeCore, admit_client
 from skate.protocol import check, directory
 from skate.protocol import messages as m
 from skate.protocol import shell_events as se
+from skate.protocol.record import is_field_dict
 from skate.protocol.shape import greeting_refusal, shape_refusal
 
 TAG, JOB = b"thisnode", b"\0\0\0\1"
@@ -89,7 +90,7 @@ def of(kind: Any) -> st.SearchStrategy[Any]:
         return st.dictionaries(*map(of, typing.get_args(kind)), max_size=2)
     if origin is not None:  # a union
         return st.one_of(*map(of, typing.get_args(kind)))
-    if typing.is_typeddict(kind):
+    if is_field_dict(kind):
         return st.fixed_dictionaries(
             {name: of(each) for name, each in typing.get_type_hints(kind, include_extras=True).items()}
         )

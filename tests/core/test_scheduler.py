@@ -236,3 +236,62 @@ def test_tasks_that_request_nothing_are_admitted_one_by_one() -> None:
     begin(rig, workers)
     rig.tick(1.1)
     assert len(rig.shell(Spawn)) == 1
+
+
+def of_microseconds(rig, count, name="echo"):
+    """Let the node measure that tasks of this name take microseconds, on as many workers as there are tasks."""
+    tasks = [rig.submit(name=name) for _ in range(count)]
+    workers = [rig.worker_of(task) for task in tasks]
+    for worker, task in zip(workers, tasks, strict=True):
+        rig.send(worker, m.DONE, task, m.OK, ((m.INLINE, b"value", ()),), 5, False)
+    return workers
+
+
+def test_tasks_of_microseconds_stay_with_few_workers():
+    rig = Rig(cpus=16, short_task_workers=4)
+    assert len(set(of_microseconds(rig, 16))) == 16  # their times were not known yet
+    tasks = [rig.submit(name="echo") for _ in range(150)]
+    assert {rig.state(task) for task in tasks} == {SENT}
+    assert len({rig.worker_of(task) for task in tasks}) == 4
+    others = [rig.submit(name="other") for _ in range(12)]  # nobody holds the CPUs that they leave free
+    assert {rig.state(task) for task in others} == {SENT}
+
+
+def test_tasks_of_microseconds_beyond_what_few_workers_hold_wait_and_all_run():
+    rig = Rig(cpus=16, short_task_workers=4)
+    of_microseconds(rig, 4)
+    tasks = [rig.submit(name="echo") for _ in range(1000)]
+    assert {rig.state(task) for task in tasks} == {SENT, QUEUED}
+    while tasks:
+        sent = [task for task in tasks if rig.state(task) == SENT]
+        assert sent
+        assert len({rig.worker_of(task) for task in sent}) <= 4
+        for task in sent:
+            rig.send(rig.worker_of(task), m.DONE, task, m.OK, ((m.INLINE, b"value", ()),), 5, False)
+        tasks = [task for task in tasks if task not in set(sent)]
+    assert rig.free == 16
+
+
+def test_all_free_resources_are_used_once_a_task_of_microseconds_runs_long():
+    rig = Rig(cpus=16, short_task_workers=4)
+    of_microseconds(rig, 4)
+    tasks = [rig.submit(name="echo") for _ in range(12)]
+    workers = {rig.worker_of(task) for task in tasks}
+    assert len(workers) == 4
+    rig.tick(STALL_SECONDS * 2)
+    for worker in workers:
+        behind = [task for task in tasks if rig.worker_of(task) == worker][1:]
+        assert len(rig.received(worker, m.TAKE_BACK)) == bool(behind)
+        if behind:
+            rig.send(worker, m.RETURNED, tuple(behind))
+    assert len({rig.worker_of(task) for task in tasks}) == 12
+
+
+def test_a_task_whose_time_is_not_known_or_not_short_gets_free_resources():
+    rig = Rig(cpus=16, short_task_workers=4)
+    unknown = [rig.submit(name="unknown") for _ in range(8)]
+    assert len({rig.worker_of(task) for task in unknown}) == 8
+    for task in unknown:
+        rig.send(rig.worker_of(task), m.DONE, task, m.OK, ((m.INLINE, b"value", ()),), 500, False)
+    measured = [rig.submit(name="unknown") for _ in range(8)]
+    assert len({rig.worker_of(task) for task in measured}) == 8

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from skate.protocol import effects, fields, shell_events
 from skate.protocol.check import Length
 from skate.protocol.directory import DIRECTIONS, constant_of, tag_of
+from skate.protocol.record import FieldDict, is_field_dict
 from skate.protocol.version import VERSION
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocol.md"
@@ -89,7 +90,7 @@ def page() -> str:
         ]
         lines.append("")
     lines += ["## Dicts inside messages", "", row("record", "meaning", "entries"), "|---|---|---|"]
-    dicts = [each for each in vars(fields).values() if typing.is_typeddict(each)]
+    dicts = [each for each in vars(fields).values() if is_field_dict(each) and each is not FieldDict]
     lines += [row(f"`{each.__name__}`", doc(each), fields_text(each)) for each in dicts]
     lines += ["", "## Effects", "", "What the core asks of the shell around it; these never travel.", ""]
     lines += [row("effect", "meaning", "fields"), "|---|---|---|"]

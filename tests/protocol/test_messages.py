@@ -19,6 +19,7 @@ from skate.protocol import shell_events, values
 from skate.protocol.check import Length, message_check
 from skate.protocol.directory import DIRECTIONS, FROM_CLIENTS, FROM_WORKERS, constant_of
 from skate.protocol.effects import Spawn
+from skate.protocol.record import is_field_dict
 from skate.protocol.registry_records import MemberRecord
 from skate.wire.channel import Channel
 from tests.core.rig import Rig
@@ -136,7 +137,7 @@ def sample(kind: Any) -> Any:
         return (sample(arguments[0]),) if arguments[1:] == (Ellipsis,) else tuple(map(sample, arguments))
     if origin is dict:
         return {sample(arguments[0]): sample(arguments[1])}
-    if typing.is_typeddict(kind):
+    if is_field_dict(kind):
         return {name: sample(each) for name, each in typing.get_type_hints(kind, include_extras=True).items()}
     if origin is not None and origin is not list:
         return sample(arguments[0])

@@ -16,6 +16,6 @@ def trial_folder(trial: LoggableTrial) -> str | None:
     if folder is not None and not folder.local and getattr(trial, "log_folder", None) is None:
         return None
     found: str | None = trial.local_path
-    if found is not None:
+    if found is not None and not os.path.isdir(found):
         os.makedirs(found, exist_ok=True)
     return found

@@ -61,6 +61,12 @@ class Process(ClientCore):
         self._since_drain = 0
         self.handlers[m.SURVEY] = self._survey
 
+    def identify(self, cid: int) -> None:
+        """Take the number under which the node knows this process, if it was made before that was known."""
+        self.cid = cid
+        self.tail = self.tail[:8] + cid.to_bytes(4, "little") + self.job
+        self.began_ms = int(time.time() * 1000)
+
     # -- out
 
     def connect(self, link: Link) -> None:

@@ -141,6 +141,7 @@ class NodeCore:
             self.surveys.slice = math.inf
         self.memory_pressure.kill_share = options.get("kill_share", KILL_SHARE)
         self.members.here.facts = options.get("facts", {})
+        self.scheduler.short_tasks.workers = options.get("short_task_workers", 1 << 30)
         if "linear_max" in options:
             self.peers.where.linear_max = options["linear_max"]
 

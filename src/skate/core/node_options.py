@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
+
+from skate.protocol.record import FieldDict
 
 if TYPE_CHECKING:
     from skate.core.memory.memory_plan import MemoryPlan
     from skate.protocol.registry_records import RegistryRecord
 
 
-class NodeOptions(TypedDict, total=False):
+class NodeOptions(FieldDict, total=False):
     """The options of a node, besides its resources."""
 
     #: The ids of its whole GPUs.
@@ -31,6 +33,8 @@ class NodeOptions(TypedDict, total=False):
     local_mode: bool
     #: The number of the first client.
     first_cid: int
+    #: This many workers are enough for tasks of microseconds; without it, each gets free resources.
+    short_task_workers: int
     #: With at most this many peers, placing a task looks at each; with more, an index is used.
     linear_max: int
     #: Given to a head whose registry is stored: the records so far, none at first.

@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from skate import procfs
+
 if TYPE_CHECKING:
     from skate.core.node_options import NodeOptions
     from skate.node.registry.head_state import HeadState
     from skate.node.settings import Settings
+
+#: As many workers keep up with one program that submits short tasks; a machine with more CPUs may use them.
+SHORT_TASK_WORKERS = 4
 
 
 def options_of(settings: Settings, node_id: bytes, state: HeadState | None) -> NodeOptions:
@@ -20,6 +25,7 @@ def options_of(settings: Settings, node_id: bytes, state: HeadState | None) -> N
         "labels": {**settings.labels, "ray.io/node-id": node_id.hex()},
         "kill_share": settings.memory_threshold,
         "facts": facts(settings.node_ip_address),
+        "short_task_workers": max(SHORT_TASK_WORKERS, procfs.cpu_count()),
     }
     if state is not None:
         found["records"] = state.records

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 from skate.protocol import values as m
+from skate.protocol.record import is_field_dict
 
 Check = Callable[[Any], bool]
 
@@ -139,7 +140,7 @@ class _Source:
             inner = [part for part in (self.of(key, "k"), self.of(value, "v")) if part]
             each = f" and all({' and '.join(inner)} for k, v in {x}.items())" if inner else ""
             return f"(type({x}) is dict{each})"
-        if typing.is_typeddict(kind):
+        if is_field_dict(kind):
             return f"{self.name(entries_check(kind))}({x})"
         return f"type({x}) is {self.name(kind)}"
 

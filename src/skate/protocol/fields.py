@@ -5,10 +5,10 @@ A dict may have entries that are not checked: those are read by the receiver of 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias, TypedDict
+from typing import Annotated, Any, TypeAlias
 
 from skate.protocol.check import Length, Passes, Range, Value, is_condition, is_strategy
-from skate.protocol.record import Record
+from skate.protocol.record import FieldDict, Record
 
 #: Ids of tasks, actors and objects. The task that constructs an actor has the actor's id.
 TaskId: TypeAlias = Annotated[bytes, Length(24)]
@@ -56,7 +56,7 @@ class TaskResult(Record):
     held: Held
 
 
-class CheckedTemplate(TypedDict, total=False):
+class CheckedTemplate(FieldDict, total=False):
     """Entries of TEMPLATE that the node reads."""
 
     name: str
@@ -92,7 +92,7 @@ class TemplateFields(CheckedTemplate, total=False):
     tensor_transport: str
 
 
-class CheckedActor(TypedDict, total=False):
+class CheckedActor(FieldDict, total=False):
     """Entries of CREATE_ACTOR that the node reads."""
 
     actor_name: str | None
@@ -110,7 +110,7 @@ class ActorFields(CheckedActor, total=False):
     restarts: int
 
 
-class GroupFields(TypedDict, total=False):
+class GroupFields(FieldDict, total=False):
     """Entries of the question `create_group` that the node reads."""
 
     strategy: str | None
@@ -120,14 +120,14 @@ class GroupFields(TypedDict, total=False):
     selectors: tuple[tuple[Annotated[Any, Passes(is_condition)], ...], ...] | None
 
 
-class WaitFacts(TypedDict, total=False):
+class WaitFacts(FieldDict, total=False):
     """Entries of WAITS that the node reads: other threads of the process that may act; the waiting line of code."""
 
     free: int | None
     where: str | None
 
 
-class Greeting(TypedDict, total=False):
+class Greeting(FieldDict, total=False):
     """Entries of ATTACH with a driver's settings for its workers."""
 
     sys_path: tuple[str, ...]
@@ -143,7 +143,7 @@ class Greeting(TypedDict, total=False):
     looks: bool | None
 
 
-class LeaseFields(TypedDict, total=False):
+class LeaseFields(FieldDict, total=False):
     """Entries of LEASE: resources in units, the GPUs and other devices, the placement group, and the job."""
 
     resources: dict[str, int]
@@ -155,7 +155,7 @@ class LeaseFields(TypedDict, total=False):
     namespace: str
 
 
-class ConstructFields(TypedDict, total=False):
+class ConstructFields(FieldDict, total=False):
     """Entries of CONSTRUCT; `failed` is the error of a lost argument that could not be recreated."""
 
     name: str
@@ -165,7 +165,7 @@ class ConstructFields(TypedDict, total=False):
     failed: ErrorValue
 
 
-class ForwardFields(TypedDict, total=False):
+class ForwardFields(FieldDict, total=False):
     """Entries of FORWARD; `actor` for a call, `life` for a creation."""
 
     attempt: int
@@ -177,7 +177,7 @@ class ForwardFields(TypedDict, total=False):
     life: ActorFields
 
 
-class ActorFacts(TypedDict, total=False):
+class ActorFacts(FieldDict, total=False):
     """Entries of ACTOR_AT; only the first four while it lives at the same place."""
 
     class_name: str
@@ -188,7 +188,7 @@ class ActorFacts(TypedDict, total=False):
     reason: str
 
 
-class GroupFacts(TypedDict, total=False):
+class GroupFacts(FieldDict, total=False):
     """Entries of GROUP; places: node ids by the index of the bundle."""
 
     bundles: tuple[dict[str, int], ...]

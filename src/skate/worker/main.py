@@ -87,7 +87,31 @@ def _breakpoint(*args: Any, **options: Any) -> Any:
     return None
 
 
-def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
+class Groundwork:
+    """The parts of a worker that do not depend on its request, so that a spare one has made them before it is needed.
+
+    Raises LimitReached if the system refuses memory.
+    """
+
+    def __init__(self, memory_fds: list[int], config: dict[str, Any]) -> None:
+        output.take_over()
+        self.pump = Pump(threading.RLock(), "loop")
+        self.process = process = Process(0, self.pump, config["node_id"], config["job"])
+        process.namespace = config["namespace"]
+        process.node_id = config["node_id"]
+        process.node_ip_address = config["node_ip_address"]
+        process.realm = config.get("realm", "")
+        process.packages = config.get("packages", "")
+        self.arena_fd, overflow_fd = [*memory_fds, -1][:2]
+        process.mapping = Memory(self.arena_fd, config["arena_bytes"], overflow_fd, config["overflow_bytes"])
+        self.context = WorkerContext(process)
+        process.context = self.context
+        output.current_task[0] = self.context.current
+        stack_dumps.offer()
+        sys.breakpointhook = _breakpoint
+
+
+def run(channel_fd: int, groundwork: Groundwork, config: dict[str, Any]) -> int:
     """Serve the node at the other end of `channel_fd` until it ends this process; return the exit code."""
     environ = config.get("env_vars") or {}
     os.environ.update(environ)
@@ -96,31 +120,17 @@ def run(channel_fd: int, memory_fds: list[int], config: dict[str, Any]) -> int:
     if config.get("directory"):
         os.chdir(config["directory"])
         sys.path.insert(0, config["directory"])
-    output.take_over()
     _import_compat()
     channel = Channel(socket.socket(fileno=channel_fd))
-    lock = threading.RLock()
-    pump = Pump(lock, "loop")
-    process = Process(config["cid"], pump, config["node_id"], config["job"])
-    process.namespace = config["namespace"]
-    process.node_id = config["node_id"]
-    process.node_ip_address = config["node_ip_address"]
-    process.realm = config.get("realm", "")
-    process.packages = config.get("packages", "")
-    arena_fd, overflow_fd = [*memory_fds, -1][:2]
-    process.mapping = Memory(arena_fd, config["arena_bytes"], overflow_fd, config["overflow_bytes"])
-    context = WorkerContext(process)
-    process.context = context
-    output.current_task[0] = context.current
+    pump, process, context = groundwork.pump, groundwork.process, groundwork.context
+    process.identify(config["cid"])
     link = WorkerLink(channel, context, process)
     process.connect(link)
-    slot = Slot(arena_fd, config["status_table_at"] + config["slot"] * SLOT_BYTES)
+    slot = Slot(groundwork.arena_fd, config["status_table_at"] + config["slot"] * SLOT_BYTES)
     executor = Executor(process, channel, context, slot)
     link.executor = executor
     signal.signal(signal.SIGINT, executor.on_interrupt)
     signal.signal(signal.SIGTERM, executor.departure.on_terminate)
-    stack_dumps.offer()
-    sys.breakpointhook = _breakpoint
     pump.add(channel.fd, partial(_readable, channel, process, pump))
     pump.before_poll = partial(_before_poll, process, channel)
     # One thread may answer while another polls, and a task may begin before everything is written.

@@ -33,7 +33,10 @@ def _varint(value: int) -> bytes:
 
 
 def _part(number: int, contents: bytes) -> bytes:
-    return bytes((number << 3 | 2,)) + _varint(len(contents)) + contents
+    size = len(contents)
+    if size < 0x80:
+        return bytes((number << 3 | 2, size)) + contents
+    return bytes((number << 3 | 2,)) + _varint(size) + contents
 
 
 @functools.lru_cache(maxsize=4096)

@@ -79,11 +79,11 @@ class JsonLoggerCallback(LoggerCallback):
             shown = json.dumps(config, default=plain, indent=2, skipkeys=True, sort_keys=True)
         except TypeError:  # names of several types have no order
             shown = json.dumps(config, default=plain, indent=2, skipkeys=True)
-        with open(os.path.join(folder, SETTINGS), "w") as file:
-            file.write(shown)
+        with open(os.path.join(folder, SETTINGS), "wb", buffering=0) as file:
+            file.write(shown.encode())
         pickled = _pickled(config)
         if pickled is not None:
-            with open(os.path.join(folder, PICKLED_SETTINGS), "wb") as pickles:
+            with open(os.path.join(folder, PICKLED_SETTINGS), "wb", buffering=0) as pickles:
                 pickles.write(pickled)
 
     def _end(self, trial: LoggableTrial) -> None:

@@ -68,18 +68,19 @@ class CSVLoggerCallback(LoggerCallback):
 
 
 def _open(path: str, columns: list[str]) -> _Table:
-    heading = _heading(path)
-    file = open(path, "a", newline="")  # noqa: SIM115 - open as long as the trial
+    file = open(path, "a+", newline="")  # noqa: SIM115 - open as long as the trial
+    heading = _heading(file)
     table = _Table(file, csv.writer(file, lineterminator="\n"), heading or columns)
     if not heading:
         table.writer.writerow(columns)
     return table
 
 
-def _heading(path: str) -> list[str]:
-    """Return the columns of an existing table."""
-    try:
-        with open(path, newline="") as file:
-            return next(csv.reader(file), [])
-    except FileNotFoundError:
+def _heading(file: TextIO) -> list[str]:
+    """Return the columns of an existing table, and go to its end."""
+    if not file.tell():
         return []
+    file.seek(0)
+    found = next(csv.reader(iter(file.readline, "")), [])
+    file.seek(0, os.SEEK_END)
+    return found

@@ -109,7 +109,13 @@ class ActorClass:
             self._descriptor = ActorDescriptor.of(self._cls, self._options)
         return self._descriptor
 
-    def _start(self, args: tuple[Any, ...], kwargs: dict[str, Any], given: dict[str, Any]) -> ActorHandle:
+    def _start(
+        self,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        given: dict[str, Any],
+        last: _Exported | None = None,
+    ) -> ActorHandle:
         if self._constructor is None:
             self._constructor = _Constructor(self._name, signatures.of_class(self._cls, self._name))
         self._constructor.signature.check(args, kwargs)
@@ -131,9 +137,17 @@ class ActorClass:
         if given.get("enable_tensor_transport") and not descriptor.tensors:
             descriptor = descriptor.with_tensors()
         packed = submission.pack_arguments(process, args, kwargs, self._constructor)
-        fields, definition = self._fields(process, given, descriptor)
+        if last is None or not last.is_valid(process):
+            fields, definition = self._fields(process, given, descriptor)
         with process.lock:
-            exported = exports.export_template(process, fields, exports.export_function(process, *definition))
+            if last is not None and last.is_valid(process):
+                exported, fields = last.export, last.fields
+            else:
+                exported = exports.export_template(
+                    process, fields, exports.export_function(process, *definition)
+                )
+                if last is not None:
+                    last.remember(process, exported, fields)
             actor_id = process.next_actor_id()
             hold = process.hold_actor(actor_id, 1)
             handle = ActorHandle(actor_id, descriptor, hold, given.get("max_pending_calls") or -1)
@@ -191,16 +205,37 @@ class ActorClass:
         return f"ActorClass({self._name})"
 
 
+class _Exported:
+    """The registration of a driver at the node for actors with the same options."""
+
+    __slots__ = ("_tail", "export", "fields")
+
+    def __init__(self) -> None:
+        #: What the ids of the process end with, which no other session has.
+        self._tail = b""
+        self.export: Any = None
+        self.fields: Any = None
+
+    def is_valid(self, process: Process) -> bool:
+        """Return True if the next actor needs no other registration. Inside a task it may, because of what that inherits."""
+        return self._tail == process.tail and process.context is None
+
+    def remember(self, process: Process, export: Any, fields: TemplateFields) -> None:
+        """Keep a registration for the actors that follow."""
+        self._tail, self.export, self.fields = process.tail, export, fields
+
+
 class _ActorCall:
     """An actor class with a set of options, as returned by `.options(...)`."""
 
     def __init__(self, actor_class: ActorClass, given: dict[str, Any]) -> None:
         self._actor_class = actor_class
         self._options = given
+        self._exported = _Exported()
 
     def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
         """Start an actor with these options."""
-        return self._actor_class._start(args, kwargs, self._options)
+        return self._actor_class._start(args, kwargs, self._options, self._exported)
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """Return a node of a lazy graph that starts this actor with these options."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from typing import Any
 
+from skate.client.digest import blake2b
 from skate.core import ids
 from skate.core.ids import (
     ActorClassID,
@@ -43,7 +43,7 @@ def _from_random(cls: type[BaseID]) -> BaseID:
 
 def _made_of(size: int, *parts: bytes) -> bytes:
     """Return bytes that depend only on the parts."""
-    return hashlib.blake2b(b"\0".join(parts), digest_size=size).digest()
+    return blake2b(b"\0".join(parts), digest_size=size).digest()
 
 
 def _actor_of(cls: Any, job_id: JobID, parent_task_id: TaskID, parent_task_counter: int) -> ActorID:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sys
 import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
+from skate.client.digest import blake2b
 from skate.client.task.options import placement_of, placement_request, resource_request
 from skate.core.resource.resources import UNIT, fits, format_request
 from skate.protocol import messages as m
@@ -52,7 +52,7 @@ def pack_definition(definition: Any, name: str) -> tuple[bytes, list[Any], bytes
 
 def key_of(*parts: bytes) -> bytes:
     """Return a hash of some bytes."""
-    digest = hashlib.blake2b(digest_size=16)
+    digest = blake2b(digest_size=16)
     for part in parts:
         digest.update(part)
     return digest.digest()

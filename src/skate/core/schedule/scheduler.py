@@ -3,6 +3,7 @@
 Ready tasks queue by *scheduling class*: tasks with the same resources, environment and placement. A worker is leased to a class,
 with its resources, for as long as it has tasks of that class. While resources are free, each queued task gets its own worker.
 After that, tasks are sent ahead to leased workers: as many as amount to a few milliseconds of work, by their measured run times.
+Tasks of microseconds stay with few workers, although resources are free (`short_tasks`).
 No task is sent behind one that runs long or waits, and tasks already sent behind it are called back.
 """
 
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 from skate.core.clock import Clock
 from skate.core.resource.capacity import Capacity
 from skate.core.schedule.sched_class import SchedClass
+from skate.core.schedule.short_tasks import ShortTasks
 from skate.core.schedule.worker_record import Worker
 from skate.core.schedule.zero_cpu_admission import ZeroCpuAdmission
 from skate.core.task.task import Task
@@ -72,13 +74,13 @@ class Scheduler:
         #: Tasks that request nothing at all, and those that request other resources than CPUs.
         self.admission = ZeroCpuAdmission(capacity)
         self.cpuless = ZeroCpuAdmission(capacity, by_batch=True)
+        self.short_tasks = ShortTasks()
         self.pools: dict[tuple[bytes, int], Capacity] = {}
         self.classes: dict[Any, SchedClass] = {}
         self.workers: dict[int, Worker] = {}
         self.idle: dict[str, list[Worker]] = {}
-        self.waiting: dict[
-            SchedClass, SchedClass
-        ] = {}  # classes with queued tasks, in the order they began to wait
+        #: Classes with queued tasks, in the order they began to wait.
+        self.waiting: dict[SchedClass, SchedClass] = {}
         self.watchful = False  # `tick` has something to watch
         self.version = 0  # counts changes of the node's resources
         #: Counts what may let queued tasks run: another task behind them does not, so a batch is not tried again for each.
@@ -154,9 +156,7 @@ class Scheduler:
     def dequeue(self, task: Task) -> bool:
         """Remove a queued task; return False if it is not in a queue."""
         taken = self.take_out(task)
-        if (
-            taken and self.spilled
-        ):  # the next tasks may have waited only because this one's values were being restored
+        if taken and self.spilled:  # the next ones may have waited only while this one's values were restored
             self.dispatch(self.class_of(task))
         return taken
 
@@ -262,6 +262,9 @@ class Scheduler:
         if self.held is not None and self.held():
             return None
         if group.admission is not None and group.admission.full:
+            return None
+        enough = len(group.workers) >= self.short_tasks.workers and self.held is None
+        if enough and self.short_tasks.have_enough(group, task):
             return None
         strategy = group.strategy
         if strategy is None or not isinstance(strategy, BundleStrategy):
@@ -411,6 +414,7 @@ class Scheduler:
                     continue
                 if now - worker.progress >= STALL_SECONDS:
                     worker.stalled = True
+                    self.changes += 1  # short tasks may use other workers now
                     if self._could_use(group):
                         worker.recall_sent = True
                         self.emit(worker.cid, m.TakeBack(m.TAKE_BACK))
@@ -437,11 +441,8 @@ class Scheduler:
     def _could_use(self, group: SchedClass) -> bool:
         strategy = group.strategy
         if isinstance(strategy, BundleStrategy):
-            return any(
-                pool.fits(group.request)
-                for (owner, _), pool in self.pools.items()
-                if owner == strategy.group_id
-            )
+            pools = [pool for (owner, _), pool in self.pools.items() if owner == strategy.group_id]
+            return any(pool.fits(group.request) for pool in pools)
         return self.capacity.fits(group.request)
 
     def _retire(self, now: float) -> float | None:

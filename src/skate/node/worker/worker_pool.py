@@ -269,7 +269,7 @@ class WorkerPool:
         if not worker.closed:
             worker.closed = True
             self.pump.remove(worker.channel.fd)
-            if worker.pid and not worker.exited and worker.launcher is not None:
+            if worker.pid and not worker.exited and not worker.killed and worker.launcher is not None:
                 # A process without its channel is useless.
                 worker.launcher.kill(worker.pid)
 

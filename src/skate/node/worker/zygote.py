@@ -18,7 +18,7 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgpack
@@ -26,11 +26,11 @@ import msgpack
 from skate import procfs
 from skate.node.worker import descendants
 from skate.node.worker.exit_report import REFUSED
+from skate.node.worker.spares import REQUEST_BYTES_MAX, Request, Spares
 from skate.node.worker.zygote_spawn import CONTROL_FD
 from skate.wire.limits import CANNOT_BEGIN, LimitReached, start_thread
 from skate.wire.status import SLOT_BYTES, STATUS_SLOT
 
-REQUEST_BYTES_MAX = 1 << 17
 #: The unit of `ru_maxrss` in bytes.
 MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1024
 #: How long a process may take to halt; one that waits for a disk takes longer.
@@ -50,6 +50,7 @@ class Zygote:
         self.config: dict[str, Any] = {}
         self.memory_fds: list[int] = []
         self.dismissed = False  # the node has ended properly
+        self.spares = Spares()
 
     def run(self) -> None:
         """Serve until the node goes away."""
@@ -65,7 +66,10 @@ class Zygote:
         descendants.adopt_orphans()
         try:
             while True:
-                for fd, happened in poller.poll():
+                events = poller.poll(self.spares.patience())
+                if not events:
+                    self.spares.idle(self.fork_spare)
+                for fd, happened in events:
                     if fd == wake_read:
                         os.read(wake_read, 4096)
                         self.reap()
@@ -79,7 +83,7 @@ class Zygote:
                 wanted = select.POLLIN | (select.POLLOUT if self.outgoing else 0)
                 poller.modify(self.control.fileno(), wanted)
         finally:
-            descendants.end_all(self.children)
+            descendants.end_all(self.children | self.spares.pids())
             if not self.dismissed:
                 self.clear_storage()
 
@@ -106,7 +110,7 @@ class Zygote:
         request = msgpack.unpackb(data, strict_map_key=False)
         verb = request["verb"]
         if verb == "fork":
-            self.fork(request, fds)
+            self.fork(data, request, fds)
         elif verb == "kill":
             if request["pid"] in self.children:
                 with contextlib.suppress(
@@ -117,10 +121,12 @@ class Zygote:
             if request["pid"] in self.children:
                 self.end_task(request["pid"], request["slot"], request["sequence"])
         elif verb == "configure":
+            self.spares.clear()
             self.config = request
             self.memory_fds = list(fds)
             self.configure()
         elif verb == "preload":
+            self.spares.clear()
             with self._ending_with_the_node():
                 self.preload(request["names"])
             gc.freeze()
@@ -199,22 +205,41 @@ class Zygote:
             os.close(done_read)
             os.close(done_write)
 
-    def fork(self, request: dict[str, Any], fds: list[int]) -> None:
+    def fork(self, data: bytes, request: dict[str, Any], fds: list[int]) -> None:
         """Start a worker with `fds` as its channel, stdout and stderr."""
+        pid = self.spares.take(data, fds)
+        if pid:
+            for fd in fds:
+                os.close(fd)
+        else:
+            pid = self.fork_now(request, fds)
+        if pid:
+            self.children.add(pid)
+            self.send_event({"event": "forked", "cid": request["cid"], "pid": pid})
+
+    def fork_now(self, request: dict[str, Any], fds: list[int]) -> int:
+        """Fork a worker for a request; return its pid, or 0 if the system refuses."""
         parent = os.getpid()
         try:
             pid = os.fork()
         except OSError as error:
             self.send_event({"event": "refused", "cid": request["cid"], "errno": error.errno})
-            return
+            return 0
         finally:
             if os.getpid() == parent:
                 for fd in fds:
                     os.close(fd)
         if pid == 0:
-            become_worker(self, parent, request, fds)
-        self.children.add(pid)
-        self.send_event({"event": "forked", "cid": request["cid"], "pid": pid})
+            become_worker(self, parent, lambda: (request, fds), False)
+        return pid
+
+    def fork_spare(self, wait: Callable[[], Request]) -> int:
+        """Fork a worker that waits for its request; return its pid."""
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            become_worker(self, parent, wait, True)
+        return pid
 
     def send_event(self, event: dict[str, Any]) -> None:
         """Report an event to the node."""
@@ -241,6 +266,7 @@ class Zygote:
                 # Before the child is reaped, while its number cannot be reused.
                 descendants.end_group(pid)
             _, status, used = os.wait4(pid, 0)
+            self.spares.ended(pid)
             if pid in self.children:
                 self.children.discard(pid)
                 peak = used.ru_maxrss * MAXRSS_BYTES
@@ -263,22 +289,32 @@ def halted(pid: int) -> bool:
     return not fields or fields[procfs.STATE] in b"TtZX"
 
 
-def become_worker(zygote: Zygote, parent: int, request: dict[str, Any], fds: list[int]) -> None:
-    """Run a worker in the forked child. Does not return."""
+def become_worker(zygote: Zygote, parent: int, wait: Callable[[], Request], spare: bool) -> None:
+    """Run a worker in the forked child. Does not return.
+
+    `wait` returns its request and its channel, stdout and stderr. A spare one makes first what the request does not decide.
+    """
     status = 1
+    groundwork = None
     try:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         descendants.lead_a_group(parent)
-        channel, out, err = fds
+        zygote.control.close()
+        from skate.worker.main import Groundwork, run  # imported by the zygote before it forks
+
+        if spare:
+            with contextlib.suppress(
+                LimitReached
+            ):  # it is tried again once the worker can tell the node why it fails
+                groundwork = Groundwork(zygote.memory_fds, zygote.config)
+        request, (channel, out, err) = wait()
         os.dup2(out, 1)
         os.dup2(err, 2)
         os.close(out)
         os.close(err)
-        zygote.control.close()
-        from skate.worker.main import run  # imported by the zygote before it forks
-
-        status = run(channel, zygote.memory_fds, {**zygote.config, **request})
+        groundwork = groundwork or Groundwork(zygote.memory_fds, zygote.config)
+        status = run(channel, groundwork, {**zygote.config, **request})
     except LimitReached as error:
         sys.stderr.write(f"{REFUSED}{error.strerror}\n")
         status = CANNOT_BEGIN

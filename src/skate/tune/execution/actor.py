@@ -13,7 +13,7 @@ import skate.util.nodes  # noqa: F401  for the first result; the process that fo
 from skate.tune import registry
 from skate.tune.experiment import trial_folder  # noqa: F401  likewise, for the specification of a trial
 from skate.tune.trainable import session
-from skate.tune.trainable.function import FunctionTrainable, wrap_function
+from skate.tune.trainable.function import FunctionTrainable, class_of
 from skate.tune.trainable.session import TrialSpec
 
 
@@ -23,7 +23,7 @@ class TrialActor:
     def __init__(self, trainable: Any, spec: TrialSpec) -> None:
         self._class: Any = trainable
         if not inspect.isclass(trainable):
-            self._class = wrap_function(trainable)
+            self._class = class_of(trainable)
         self._first = os.environ.setdefault("TUNE_ORIG_WORKING_DIR", os.getcwd())
         self._files: list[Any] = []
         self._begin(spec)
@@ -41,8 +41,11 @@ class TrialActor:
         for name, creator in spec.environments.items():
             registry.register_env(name, creator)
         if os.environ.get("RAY_CHDIR_TO_TRIAL_DIR", "1") != "0" and spec.folder.local:
-            os.makedirs(spec.folder.path, exist_ok=True)
-            os.chdir(spec.folder.path)
+            try:
+                os.chdir(spec.folder.path)
+            except FileNotFoundError:  # no logger has created it
+                os.makedirs(spec.folder.path, exist_ok=True)
+                os.chdir(spec.folder.path)
         self._close_files()
         log = spec.log_to_file
         if log and spec.folder.local:

@@ -217,5 +217,10 @@ def wrap_function(train_func: Callable[..., Any], name: str | None = None) -> ty
         ValueError: the function has another signature.
     """
     takes_config(train_func)
+    return class_of(train_func, name)
+
+
+def class_of(train_func: Callable[..., Any], name: str | None = None) -> type[FunctionTrainable]:
+    """Return a class trainable for a function whose signature was checked before."""
     called = str(name or getattr(train_func, "__name__", "func"))
     return type(called, (FunctionTrainable,), {"function": staticmethod(train_func)})
