@@ -34,8 +34,8 @@ class Spares:
         self._ended_at = -TURNOVER_SECONDS
         self._until = 0.0
 
-    def patience(self) -> int | None:
-        """Return for how many milliseconds the zygote may wait for a request before it calls `idle`."""
+    def poll_timeout_ms(self) -> int | None:
+        """Return for how many milliseconds the zygote may wait for a request before it calls `idle`; None for no limit."""
         if self._wanted and not self._pid:
             return 0
         if self._pid:

@@ -66,7 +66,7 @@ class Zygote:
         descendants.adopt_orphans()
         try:
             while True:
-                events = poller.poll(self.spares.patience())
+                events = poller.poll(self.spares.poll_timeout_ms())
                 if not events:
                     self.spares.idle(self.fork_spare)
                 for fd, happened in events:
@@ -292,7 +292,7 @@ def halted(pid: int) -> bool:
 def become_worker(zygote: Zygote, parent: int, wait: Callable[[], Request], spare: bool) -> None:
     """Run a worker in the forked child. Does not return.
 
-    `wait` returns its request and its channel, stdout and stderr. A spare one makes first what the request does not decide.
+    `wait` returns the request, and the descriptors of its channel, stdout and stderr. A spare worker prepares what it can before.
     """
     status = 1
     groundwork = None
@@ -304,9 +304,8 @@ def become_worker(zygote: Zygote, parent: int, wait: Callable[[], Request], spar
         from skate.worker.main import Groundwork, run  # imported by the zygote before it forks
 
         if spare:
-            with contextlib.suppress(
-                LimitReached
-            ):  # it is tried again once the worker can tell the node why it fails
+            # It is tried again below, where the worker can tell the node why it fails.
+            with contextlib.suppress(LimitReached):
                 groundwork = Groundwork(zygote.memory_fds, zygote.config)
         request, (channel, out, err) = wait()
         os.dup2(out, 1)
