@@ -8,6 +8,7 @@ import traceback
 from typing import Any
 
 from skate.client.object.object_ref import site_text
+from skate.client.runtime_context import node_ip_address
 
 
 def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: object) -> BaseException:
@@ -22,8 +23,9 @@ def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: object) 
         return task_error
     if fields.get("through") and name not in ("TaskCancelledError",):
         upstream = to_exception((name, {**fields, "through": ()}), None, process)
+        ip = fields.get("ip") or node_ip_address()
         return e.RayTaskError.for_failed_input(
-            fields["through"][-1], upstream, submit_site=where
+            fields["through"][-1], upstream, submit_site=where, pid=fields.get("pid"), ip=ip
         ).as_instanceof_cause()
     if where:
         text = f"{text}\n  submitted at {where}" if text else text
@@ -116,6 +118,8 @@ def _actor_died(fields: dict[str, Any], text: str) -> BaseException:
             class_name=fields.get("class_name", ""),
             name=fields.get("name", ""),
             pid=fields.get("pid", 0),
+            node_id=fields.get("node", ""),
+            node_ip_address=fields.get("ip", ""),
             reason=fields.get("reason", ""),
         )
     )
@@ -136,4 +140,5 @@ def as_of_a_task(name: str, error: BaseException) -> BaseException:
 
     if isinstance(error, RayTaskError):
         return error
-    return RayTaskError(name, format_remote_traceback(error), error).as_instanceof_cause()
+    text = format_remote_traceback(error)
+    return RayTaskError(name, text, error, ip=node_ip_address()).as_instanceof_cause()

@@ -154,7 +154,7 @@ class NodeCore:
         self.task_manager = TaskManager(tasks, clients, self.history, alone, clock, out, self.later)
         self.task_starter = TaskStarter(clients, alone, out)
         self.actor_calls = ActorCalls(actors, self.task_manager, self.task_starter, alone, members)
-        self.actor_manager = ActorManager(actors, self.actor_calls, self.task_manager, alone)
+        self.actor_manager = ActorManager(actors, self.actor_calls, self.task_manager, alone, members.here)
         self.admission = Admission(self.allocator, clients, alone, clock, out)
         self.spill_manager = SpillManager(self.admission, members, alone, spill_outside)
         self.lifetimes = Lifetimes(
@@ -173,7 +173,7 @@ class NodeCore:
         )
         self.memory_pressure = MemoryPressure(scheduler, clock, out)
         self.retry_policy = RetryPolicy(
-            self.task_manager, scheduler, self.memory_pressure, alone, self.actor_manager.die
+            self.task_manager, scheduler, self.memory_pressure, alone, self.actor_manager.die, members.here
         )
         self.function_table = FunctionTable(clients, tasks, actors, objects, scheduler, members, out)
         self.functions, self.templates = self.function_table.functions, self.function_table.templates

@@ -339,7 +339,7 @@ class TaskForwarder:
             self.task_manager.admit(task)
         else:
             text = (
-                f"node {peer.node_id.hex()} {peer.reason} while {task.template.name} was there, on attempt "
+                f"{peer.describe()} {peer.reason} while {task.template.name} was there, on attempt "
                 f"{task.attempt + 1}; raise max_retries (now {task.template.max_retries}) to let it run again elsewhere"
             )
             execution.fail(task, ("NodeDiedError", {"message": text}))
