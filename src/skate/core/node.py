@@ -334,6 +334,7 @@ class NodeCore:
             m.COPY: self.remote_objects.copies.copy_changed,
             m.FORWARD: self.task_forwarder.forwarded,
             m.FINISHED: self.task_forwarder.finished,
+            m.ANSWERED: self.task_forwarder.has_answered,
             m.RETRIED: self.task_forwarder.retried,
             m.RESULT: self.task_forwarder.result,
             m.STREAM: self.task_forwarder.streamed,

@@ -50,6 +50,8 @@ DIRECT_SECONDS: Final = 1.0
 #: A receipt that no write carries is sent after so many writes, and at each tick.
 RECEIPT_WRITES: Final = 64
 PULSES: Final = (PULSE, ECHO)
+#: Why a stranger is refused that may try again: a busy head learns late what it sends, or that it is registered.
+LATE: Final = "no complete greeting came in time, or the engine has no such node registered"
 
 # frames of the mesh itself; the numbers of the core's messages are not negative
 BEAT: Final = -1
@@ -308,7 +310,7 @@ class Mesh(Lanes):
             return
         now = self.clock()
         for connection in [each for each in self._strangers if now >= each.deadline]:
-            connection.refuse("no complete greeting came in time, or the engine has no such node registered")
+            connection.refuse(LATE)
             connection.gone(connection)
         for lane in self._heard:
             lane.heard = False

@@ -1,12 +1,13 @@
 """Tasks forwarded to other nodes, and tasks that other nodes forwarded here.
 
 A peer treats a forwarded task as its own and answers with the messages that a node sends to its clients: results as they come,
-and FINISHED after the last one. Small results are passed on at once; large ones stay where they were made.
+and FINISHED after the last one, or ANSWERED with the only one. Small results are passed on at once; large ones stay where they
+were made.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from skate.core.actor.actor_manager import ActorManager
 from skate.core.actor.actor_table import Actor
@@ -18,10 +19,13 @@ from skate.core.object.object_table import ObjectTable
 from skate.core.schedule.scheduler import Scheduler
 from skate.core.task.function_table import FunctionTable
 from skate.core.task.task import Task
-from skate.core.task.task_manager import TaskManager
+from skate.core.task.task_manager import FIRST, TaskManager
 from skate.protocol import messages as m
 from skate.protocol.fields import ActorFields, ForwardFields
 from skate.protocol.states import CREATION, METHOD, PLAIN, QUEUED, SENT, TaskKind
+
+#: A look-up: to call the class takes longer than the rest of a FORWARD's unpacking.
+_KINDS: Final = {int(kind): kind for kind in TaskKind}
 
 
 class Router(Protocol):
@@ -77,6 +81,7 @@ class TaskForwarder:
         self.tasks = task_manager.tasks
         self.clients = task_manager.clients
         self.emit = task_manager.out.emit
+        self._effects = task_manager.out.effects
         self.actor_manager = actor_manager
         self.functions, self.templates = functions.functions, functions.templates
         self.scheduler = scheduler
@@ -172,10 +177,36 @@ class TaskForwarder:
         self.answered(task)
         if error is not None:  # it never ran, because the peer had no use for it
             self.task_manager.fail(task, error)
+            self._ended(task)
         else:
-            if micros >= 0:
-                task.template.ran(micros * 1e-6)
-            self.task_manager.forget(task)
+            self._end(task, micros)
+
+    def has_answered(self, cid: int, message: m.Answered) -> None:
+        """ANSWERED: a peer sends the only result of a task, and no more messages about it."""
+        _, task_id, kind, payload, held, kept, micros = message
+        oid = task_id + FIRST
+        task = self.tasks.get(task_id)
+        if task is None or task.node is None or task.node.cid != cid:
+            self._give_back(cid, oid, held, kept)
+            return
+        if kind == m.ARENA:
+            self.remote_objects.made_at(task, oid, task.node, payload[1], held, None)
+        else:
+            self.task_manager.give(task, oid, kind, payload, held, None)
+            if held or kept:
+                self._give_back(cid, oid, held, kept)
+        task.given = {oid} if task.given is None else task.given | {oid}
+        self.answered(task)
+        self._end(task, micros)
+
+    def _end(self, task: Task, micros: int) -> None:
+        """Forget a task that has ended at a peer."""
+        if micros >= 0:
+            task.template.ran(micros * 1e-6)
+        self.task_manager.forget(task)
+        self._ended(task)
+
+    def _ended(self, task: Task) -> None:
         if task.kind == METHOD and task.actor is not None:
             self.actor_manager.end_if_unwanted(task.actor)
         if self.router.waiting or self.scheduler.waiting:
@@ -283,7 +314,7 @@ class TaskForwarder:
         _, kind, task_id, key, args, deps, held, parent, fields = message
         peer = self.members.alive[cid]
         peer.received += 1
-        task = Task(task_id, TaskKind(kind), cid, self.templates[key], args, deps, held, parent)
+        task = Task(task_id, _KINDS[kind], cid, self.templates[key], args, deps, held, parent)
         task.origin = fields
         task.since = self.task_manager.clock.now
         task.attempt = fields["attempt"]
@@ -319,8 +350,14 @@ class TaskForwarder:
                     self.router.unreported -= 1
                 else:
                     self.router.touched()
-            seconds = task.template.seconds
-            self.emit(task.client, m.Finished(m.FINISHED, task.task_id, int(seconds * 1e6), None))
+            micros = int(task.template.seconds * 1e6)
+            effects = self._effects
+            if effects and task.template.returns == 1:
+                to, message = effects[-1]
+                if message[0] == m.RESULT and message[1] == task.task_id + FIRST and to == task.client:
+                    effects[-1] = (to, (m.ANSWERED, task.task_id, *message[2:], micros))
+                    return
+            self.emit(task.client, m.Finished(m.FINISHED, task.task_id, micros, None))
 
     # -- loss of a node
 
