@@ -92,7 +92,7 @@ class Order(Stamps):
         """Queue a frame; no-op for one that is no member, or is leaving."""
         if to not in self.members or to in self.closing:
             return
-        lane = self._lane(to)
+        lane = self._lanes.get(to) or self._lane(to)
         lane.queued.append(frame)
         self._dirty[to] = lane
         if binds:

@@ -127,20 +127,19 @@ class TaskForwarder:
             if task.kind == CREATION:
                 fields["life"] = assign(task.actor, peer)
         self.introduce(peer, task.template.key)
-        self.emit(
-            peer.cid,
-            m.Forward(
-                m.FORWARD,
-                task.kind,
-                task.task_id,
-                task.template.key,
-                task.args,
-                task.deps,
-                task.held,
-                task.parent,
-                fields,
-            ),
+        # A plain tuple: a record takes longer to make than to pack.
+        message = (
+            m.FORWARD,
+            task.kind,
+            task.task_id,
+            task.template.key,
+            task.args,
+            task.deps,
+            task.held,
+            task.parent,
+            fields,
         )
+        self._effects.append((peer.cid, message))
 
     def introduce(self, peer: Peer, key: bytes) -> None:
         """Send a peer the job, the template and the function if it does not have them yet."""
@@ -351,13 +350,20 @@ class TaskForwarder:
                 else:
                     self.router.touched()
             micros = int(task.template.seconds * 1e6)
-            effects = self._effects
-            if effects and task.template.returns == 1:
-                to, message = effects[-1]
-                if message[0] == m.RESULT and message[1] == task.task_id + FIRST and to == task.client:
-                    effects[-1] = (to, (m.ANSWERED, task.task_id, *message[2:], micros))
-                    return
-            self.emit(task.client, m.Finished(m.FINISHED, task.task_id, micros, None))
+            if not (task.template.returns == 1 and self._end_with_result(task, micros)):
+                self.emit(task.client, m.Finished(m.FINISHED, task.task_id, micros, None))
+
+    def _end_with_result(self, task: Task, micros: int) -> bool:
+        """Let the result that was just emitted say that its task has ended; return False if there is none."""
+        effects = self._effects
+        to, message = effects[-1] if effects else (None, (None,))
+        if to != task.client or message[0] != m.RESULT:
+            return False
+        _, oid, kind, payload, held, kept = message
+        if oid != task.task_id + FIRST:
+            return False
+        effects[-1] = (to, (m.ANSWERED, task.task_id, kind, payload, held, kept, micros))
+        return True
 
     # -- loss of a node
 
