@@ -356,7 +356,9 @@ class TaskForwarder:
     def _end_with_result(self, task: Task, micros: int) -> bool:
         """Let the result that was just emitted say that its task has ended; return False if there is none."""
         effects = self._effects
-        to, message = effects[-1] if effects else (None, (None,))
+        if not effects:
+            return False
+        to, message = effects[-1]
         if to != task.client or message[0] != m.RESULT:
             return False
         _, oid, kind, payload, held, kept = message
