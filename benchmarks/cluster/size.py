@@ -22,6 +22,8 @@ from tests.fabric.dask.hollow_cluster import HollowCluster
 
 TASKS = 100
 KNOWN_SECONDS = 120.0
+#: Between two looks at the cluster: the answers take CPU time of the head and of the members.
+LOOK_SECONDS = 0.25
 
 
 def main() -> None:
@@ -69,6 +71,7 @@ def join(cluster: HollowCluster, processes: int, count: int, found: Found) -> No
         known = [number for process in cluster.processes for number in process.figures()["known"]]
         if min(known) >= members or time.monotonic() > complete:
             break
+        time.sleep(LOOK_SECONDS)
     found("all know all, s", time.monotonic() - began)
     assert min(known) >= members, f"one knows {min(known)} others"
     found("memory of the head, KiB a member", (cluster.memory() - memory) / members / 1024)
@@ -133,9 +136,16 @@ def loss(cluster: HollowCluster, found: Found) -> None:
     left = sum(process.count for process in cluster.processes)
     while sum(node["Alive"] for node in ray.nodes()) > left + 1:
         assert time.monotonic() - began < KNOWN_SECONDS, "the head still counts dead members"
+        time.sleep(LOOK_SECONDS)
     found(f"{victim.count} killed members known dead, s", time.monotonic() - began)
-    while any(known > left for each in cluster.processes for known in each.figures()["known"]):
+    while True:
+        figures = [each.figures() for each in cluster.processes]
+        lost = [reason for each in figures for reason in each["lost"]]
+        assert not lost, f"{len(lost)} other members have left as well: {lost[0]}"
+        if all(known <= left for each in figures for known in each["known"]):
+            break
         assert time.monotonic() - began < KNOWN_SECONDS, "a member still counts dead ones"
+        time.sleep(LOOK_SECONDS)
     found("and known to all members, s", time.monotonic() - began)
     found("CPU of the head for that, s", cluster.cpu_seconds() - cpu)
 

@@ -355,7 +355,7 @@ def test_what_a_node_owned_that_was_lost_before_this_one_joined_is_not_waited_fo
     node.step(50, (m.FORWARD, PLAIN, task_id, b"key", b"", ((0, owned),), (), b"", life), 0.0)
     node.check()
     assert not node.tasks
-    errors = [message[3] for cid, message in node.effects if cid == 50 and message[0] == m.RESULT]
+    errors = [message[3] for cid, message in node.effects if cid == 50 and message[0] == m.ANSWERED]
     assert [name for name, _ in errors] == ["OwnerDiedError"]
     assert "lost before this node joined" in errors[0][1]["detail"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from skate.fabric.directory import Timing
@@ -39,6 +39,10 @@ class Recorder:
     def message(self, member: Any, message: tuple[Any, ...]) -> None:
         self.events.append(("message", member[1], message))
         self.on_message(member, message)
+
+    def messages(self, member: Any, messages: Sequence[tuple[Any, ...]]) -> None:
+        for message in messages:
+            self.message(member, message)
 
     def write(self) -> None:
         self.writes.append(len(self.of("message")))

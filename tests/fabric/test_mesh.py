@@ -332,6 +332,28 @@ def test_a_greeting_before_the_registration_waits_for_it(mesh: Manual) -> None:
     talk(mesh, *mesh.nodes)
 
 
+def test_a_node_whose_registration_is_late_tries_again(mesh: Manual) -> None:
+    mesh.start(1)
+    head, node = mesh.nodes[0].fabric, mesh.node()
+    address = head.carrier.registered.pop(node.name)
+
+    def refuse() -> None:
+        """Let the head's patience run out, and only then learn of the registration."""
+        if not head._early:
+            mesh.engine.later(refuse)
+            return
+        mesh.now += 6
+        head.tick()
+        assert not head._early
+        head.carrier.registered[node.name] = address
+
+    mesh.engine.later(refuse)
+    assert node.fabric.greet(5.0) == {"color": "blue"}
+    node.fabric.begin()
+    mesh.nodes.append(node)
+    talk(mesh, *mesh.nodes)
+
+
 def test_a_node_of_another_version_is_told_why(mesh: Manual, monkeypatch: pytest.MonkeyPatch) -> None:
     mesh.start(1)
     node = mesh.node()
@@ -426,11 +448,11 @@ def test_many_that_end_at_once_are_told_together(mesh: Manual) -> None:
     talk(mesh, one, others[0])
     mesh.advance(1)
     ended = others[1:]
-    reads: list[int] = []
+    reads: list[list[int]] = []
     take = one.fabric._take
 
     def count(connection: Any, lane: Any, frames: Any) -> None:
-        reads.append(sum(frame[0] == WRITE and frame[2] == LEFT for frame in frames))
+        reads.append([len(frame[-1]) for frame in frames if frame[0] == WRITE and frame[2] == LEFT])
         take(connection, lane, frames)
 
     one.fabric._take = count
@@ -441,5 +463,5 @@ def test_many_that_end_at_once_are_told_together(mesh: Manual) -> None:
     mesh.advance(1)
     for node in (head, one, others[0]):
         assert all("has died" in mesh.left(node, each) for each in ended), node.handler.events
-    assert [each for each in reads if each] == [1, len(ended) - 1]
+    assert [each for each in reads if each] == [[1], [len(ended) - 1]]
     talk(mesh, one, others[0])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skate.fabric.order import AGE_MAX, JOINED, LEFT, Order, OrderError
+from skate.fabric.order import AGE_MAX, DATA, JOINED, LEFT, Delivery, Order, OrderError
+from skate.fabric.order_lane import Receipt, Write
 from tests.fabric.net import Net, Overtaken, read
 
 
@@ -206,6 +207,30 @@ def test_the_head_tells_a_departure_after_what_it_has_of_that_member() -> None:
     net.bury(0)
     assert net.news[0] == [(LEFT, 2)]
     assert [write.kind for write in net.wires[0, 1]] == [LEFT]
+
+
+def test_members_that_leave_together_are_told_in_one_write() -> None:
+    head, dead = Order(0, range(1, 1002)), range(902, 1002)
+    for member in dead:
+        head.dismiss(member, "has died")
+        head.ended(member)
+    writes = head.writes()
+    assert [to for to, _ in writes] == list(range(1, 902))
+    assert {tuple(member for member, _ in write.frames) for _, write in writes} == {tuple(dead)}
+    assert head.view - writes[0][1].view == len(dead)
+
+
+def test_the_second_of_two_that_leave_may_have_known_of_the_first() -> None:
+    order = Order(1, (0, 2, 3))
+    late = Write(1, DATA, 1, Receipt(0, 0), (), ("of 3, which has heard of the end of 2",))
+    assert order.receive(3, late) == []
+    news = ((2, "has died"), (3, "has died"))
+    assert order.receive(0, Write(1, LEFT, 0, Receipt(0, 0), (), news)) == []
+    assert order.ended(2) == [Delivery(0, LEFT, news[:1]), Delivery(3, DATA, late.frames)]
+    order.check()
+    assert order.ended(3) == [Delivery(0, LEFT, news[1:])]
+    order.check()
+    assert order.members == {0} and order.view == 2 and order.receipt(0) == (1, 1)
 
 
 def test_the_news_of_a_death_is_read_behind_what_waits_for_the_dead() -> None:

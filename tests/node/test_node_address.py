@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from skate.node.network import same
 from skate.node.settings import Settings
 from skate.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from skate.util.state import list_jobs, list_workers
+from tests.conformance.waiting import wait_for
 
 SOURCE = Path(ray.__file__).parent
 #: The default, and places that listen on loopback for programs of this machine.
@@ -39,6 +41,7 @@ MAY_NAME_LOOPBACK = {
     "util/http/token_client.py",
 }
 HEAD, OTHER = "10.20.0.1", "10.20.0.2"
+SAID = "it fails on purpose"
 
 
 def test_no_other_file_decides_about_the_address() -> None:
@@ -68,11 +71,48 @@ def no_session() -> None:
 @ray.remote
 def look(fail: bool = False) -> Any:
     if fail:
+        print(SAID)
         raise ValueError("on purpose")
     return ray.util.get_node_ip_address()
 
 
-def test_each_node_of_a_cluster_has_its_own() -> None:
+@ray.remote
+def end(_: Any = None) -> None:
+    os._exit(3)
+
+
+@ray.remote(num_cpus=0)
+class Mortal:
+    def end(self) -> None:
+        os._exit(3)
+
+    def pid(self) -> int:
+        return os.getpid()
+
+
+def failed_on(ip: str, place: NodeAffinitySchedulingStrategy) -> None:
+    """Check that errors of tasks name the address of the node on which those ran, also when other tasks needed them."""
+    failing, ending = (each.options(scheduling_strategy=place, max_retries=0) for each in (look, end))
+    for ref in (failing.remote(True), look.remote(failing.remote(True)), look.remote(ending.remote())):
+        with pytest.raises(ray.exceptions.RayTaskError, match=f"ip={ip}") as failure:
+            ray.get(ref)
+        assert failure.value.ip == ip
+    with pytest.raises(ray.exceptions.WorkerCrashedError, match=f"ip={ip}"):
+        ray.get(ending.remote())
+
+
+def died_on(ip: str, place: NodeAffinitySchedulingStrategy) -> None:
+    """Check that errors of dead actors name the address of the node on which those lived."""
+    ended, killed = (Mortal.options(scheduling_strategy=place).remote() for _ in range(2))
+    pids = ray.get([ended.pid.remote(), killed.pid.remote()])
+    ray.kill(killed)
+    for actor, call, pid in zip((ended, killed), (ended.end, killed.pid), pids, strict=True):
+        with pytest.raises(ray.exceptions.ActorDiedError, match=f"pid={pid}, ip={ip}") as death:
+            ray.get(call.remote())
+        assert death.value.cause.node_ip_address == ip and death.value.cause.node_id == place.node_id, actor
+
+
+def test_each_node_of_a_cluster_has_its_own(capfd: pytest.CaptureFixture[str]) -> None:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "node_ip_address": HEAD})
     try:
         other = cluster.add_node(num_cpus=1, node_ip_address=OTHER)
@@ -84,9 +124,12 @@ def test_each_node_of_a_cluster_has_its_own() -> None:
         on_other = look.options(scheduling_strategy=NodeAffinitySchedulingStrategy(other.node_id, soft=False))
         assert ray.get(on_other.remote()) == OTHER
         assert ray.get(look.options(resources={f"node:{HEAD}": 0.01}).remote()) == HEAD
-        with pytest.raises(ray.exceptions.RayTaskError) as failure:
-            ray.get(on_other.remote(True))
-        assert failure.value.ip == OTHER
+        there = NodeAffinitySchedulingStrategy(other.node_id, soft=False)
+        failed_on(OTHER, there)
+        failed_on(HEAD, NodeAffinitySchedulingStrategy(cluster.head_node.node_id, soft=False))
+        died_on(OTHER, there)
+        line = f", ip={OTHER}) {SAID}"
+        wait_for(lambda: line in capfd.readouterr().out, 10, line)
         shown = {each.node_id: each.ip for each in list_workers(detail=True)}
         assert shown[other.node_id] == OTHER and shown[ray.get_runtime_context().get_node_id()] == HEAD
         assert [job.driver_info["node_ip_address"] for job in list_jobs(detail=True)] == [HEAD]

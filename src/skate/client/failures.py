@@ -22,8 +22,9 @@ def to_exception(error: tuple[str, dict[str, Any]], site: Any, process: object) 
         return task_error
     if fields.get("through") and name not in ("TaskCancelledError",):
         upstream = to_exception((name, {**fields, "through": ()}), None, process)
+        ip = fields.get("ip") or getattr(process, "node_ip_address", None)
         return e.RayTaskError.for_failed_input(
-            fields["through"][-1], upstream, submit_site=where
+            fields["through"][-1], upstream, submit_site=where, pid=fields.get("pid"), ip=ip
         ).as_instanceof_cause()
     if where:
         text = f"{text}\n  submitted at {where}" if text else text
@@ -116,6 +117,8 @@ def _actor_died(fields: dict[str, Any], text: str) -> BaseException:
             class_name=fields.get("class_name", ""),
             name=fields.get("name", ""),
             pid=fields.get("pid", 0),
+            node_id=fields.get("node", ""),
+            node_ip_address=fields.get("ip", ""),
             reason=fields.get("reason", ""),
         )
     )
@@ -129,11 +132,12 @@ def print_unhandled(error: tuple[str, dict[str, Any]], site: Any) -> None:
     sys.stderr.write(f"Unhandled error (suppress with RAY_IGNORE_UNHANDLED_ERRORS=1): {shown}\n")
 
 
-def as_of_a_task(name: str, error: BaseException) -> BaseException:
-    """Return the error that `get` would raise if a task of that name had raised this one."""
+def as_of_a_task(name: str, error: BaseException, ip: str) -> BaseException:
+    """Return the error that `get` would raise if a task of that name, on the node with this address, had raised this one."""
     from skate.exceptions import RayTaskError  # only errors need these
     from skate.wire.failures import format_remote_traceback
 
     if isinstance(error, RayTaskError):
         return error
-    return RayTaskError(name, format_remote_traceback(error), error).as_instanceof_cause()
+    text = format_remote_traceback(error)
+    return RayTaskError(name, text, error, ip=ip).as_instanceof_cause()

@@ -114,7 +114,8 @@ class Guard:
 
     def _call(self, cid: int, message: m.Call) -> str:
         _, task_id, _, template, *_ = message
-        if not self._is_template(template, "method"):
+        known = self.templates.get(template)
+        if known is None or known.fields["kind"] != "method":
             return "a call names no template of a method that was sent"
         if task_id in self.tasks:
             return f"there is already a task {task_id.hex()}"

@@ -155,7 +155,7 @@ class NodeCore:
         self.task_manager = TaskManager(tasks, clients, self.history, alone, clock, out, self.later)
         self.task_starter = TaskStarter(clients, alone, out)
         self.actor_calls = ActorCalls(actors, self.task_manager, self.task_starter, alone, members)
-        self.actor_manager = ActorManager(actors, self.actor_calls, self.task_manager, alone)
+        self.actor_manager = ActorManager(actors, self.actor_calls, self.task_manager, alone, members.here)
         self.admission = Admission(self.allocator, clients, alone, clock, out)
         self.spill_manager = SpillManager(self.admission, members, alone, spill_outside)
         self.lifetimes = Lifetimes(
@@ -174,7 +174,7 @@ class NodeCore:
         )
         self.memory_pressure = MemoryPressure(scheduler, clock, out)
         self.retry_policy = RetryPolicy(
-            self.task_manager, scheduler, self.memory_pressure, alone, self.actor_manager.die
+            self.task_manager, scheduler, self.memory_pressure, alone, self.actor_manager.die, members.here
         )
         self.function_table = FunctionTable(clients, tasks, actors, objects, scheduler, members, out)
         self.functions, self.templates = self.function_table.functions, self.function_table.templates
@@ -335,6 +335,7 @@ class NodeCore:
             m.COPY: self.remote_objects.copies.copy_changed,
             m.FORWARD: self.task_forwarder.forwarded,
             m.FINISHED: self.task_forwarder.finished,
+            m.ANSWERED: self.task_forwarder.has_answered,
             m.RETRIED: self.task_forwarder.retried,
             m.RESULT: self.task_forwarder.result,
             m.STREAM: self.task_forwarder.streamed,

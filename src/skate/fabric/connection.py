@@ -172,7 +172,7 @@ def unpacked_write(source: int, frame: tuple[Any, ...]) -> Write:
         if type(stamp) is not tuple or [type(each) for each in stamp] != [int] * 4:
             raise ValueError(f"{stamp!r:.80} as a stamp")
     if kind in NEWS:
-        if source or (len(frames) != 1 and kind != JOINED):
+        if source or (len(frames) != 1 and kind == FORETOLD):
             raise ValueError(f"news from {source}")
         if any(type(each) is not tuple or len(each) != 2 for each in frames):
             raise ValueError(f"{frames!r:.80} as news")

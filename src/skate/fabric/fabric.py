@@ -9,7 +9,7 @@ message of that member; and that every `fetch` ends. A star has this order by it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ class Handler(Protocol):
 
     def message(self, member: NodeId, message: tuple[Any, ...]) -> None:
         """Process a received message."""
+
+    def messages(self, member: NodeId, messages: Sequence[tuple[Any, ...]]) -> None:
+        """Process received messages, in order."""
 
     def write(self) -> None:
         """Write at once what the messages before have caused: what follows can wait."""

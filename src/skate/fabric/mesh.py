@@ -50,6 +50,8 @@ DIRECT_SECONDS: Final = 1.0
 #: A receipt that no write carries is sent after so many writes, and at each tick.
 RECEIPT_WRITES: Final = 64
 PULSES: Final = (PULSE, ECHO)
+#: Why a stranger is refused that may try again: a busy head learns late what it sends, or that it is registered.
+LATE: Final = "no complete greeting came in time, or the engine has no such node registered"
 
 # frames of the mesh itself; the numbers of the core's messages are not negative
 BEAT: Final = -1
@@ -108,16 +110,31 @@ class Mesh(Lanes):
 
     def flush(self) -> None:
         """Write everything that is queued."""
+        writes = self.order.writes()
+        if not writes:
+            return
+        if len(writes) == 1:  # such as one call
+            ((peer, write),) = writes
+            lane = self._lane(peer)
+            lane.add(write)
+            self.wrote(peer, write.number)
+            self._written(lane)
+            return
         written: dict[int, Lane] = {}
-        while writes := self.order.writes():
+        while writes:
             for peer, write in writes:
                 lane = written[peer] = self._lane(peer)
                 lane.add(write)
                 self.wrote(peer, write.number)
+            writes = self.order.writes()
         for lane in written.values():
-            self._transmit(lane)
-            if lane.queued_bytes > QUEUE_BYTES_MAX and lane.peer in self.ids:
-                self.congested.add(self.ids[lane.peer])
+            self._written(lane)
+
+    def _written(self, lane: Lane) -> None:
+        """Pass a lane's writes to its connection, and note if they do not fit."""
+        self._transmit(lane)
+        if lane.queued_bytes > QUEUE_BYTES_MAX and lane.peer in self.ids:
+            self.congested.add(self.ids[lane.peer])
 
     # -- receiving
 
@@ -199,18 +216,7 @@ class Mesh(Lanes):
         """Hand over what can be delivered; `is_alone` if it came with nothing else."""
         for source, kind, frames in deliveries:
             if kind == DATA:
-                member = self.ids[source]
-                message = self.handler.message
-                # Such as a call, or a result that a worker waits for, which the end of its call follows.
-                is_awaited = is_alone and len(frames) <= 2
-                for frame in frames:
-                    if frame[0] >= 0:
-                        message(member, frame)
-                    else:
-                        self._control(source, frame)
-                    if is_awaited:
-                        self.handler.write()
-                        is_awaited = False
+                self._deliver_data(source, frames, is_alone and len(frames) <= 2)
             elif kind == EXPRESS:
                 self._control(source, frames[0])
             elif kind in (JOINED, FORETOLD):
@@ -219,6 +225,29 @@ class Mesh(Lanes):
             else:
                 ((number, reason),) = frames
                 self.drop(number, reason)
+
+    def _deliver_data(self, source: int, frames: tuple[Any, ...], is_awaited: bool) -> None:
+        """Hand over messages. `is_awaited`: the first is such as a call or a result that a worker waits for, so what it causes
+        is written before the next.
+        """
+        member, handler = self.ids[source], self.handler
+        if is_awaited:
+            first, frames = frames[0], frames[1:]
+            if first[0] >= 0:
+                handler.message(member, first)
+            else:
+                self._control(source, first)
+            handler.write()
+        if not frames:
+            return
+        if all(frame[0] >= 0 for frame in frames):
+            handler.messages(member, frames)
+            return
+        for frame in frames:
+            if frame[0] >= 0:
+                handler.message(member, frame)
+            else:
+                self._control(source, frame)
 
     def _control(self, source: int, frame: tuple[Any, ...]) -> None:
         """Handle a frame of the mesh itself."""
@@ -308,7 +337,7 @@ class Mesh(Lanes):
             return
         now = self.clock()
         for connection in [each for each in self._strangers if now >= each.deadline]:
-            connection.refuse("no complete greeting came in time, or the engine has no such node registered")
+            connection.refuse(LATE)
             connection.gone(connection)
         for lane in self._heard:
             lane.heard = False

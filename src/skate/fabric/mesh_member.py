@@ -25,7 +25,7 @@ from skate.fabric.directory import (
 from skate.fabric.lane import Lane
 from skate.fabric.lanes import RETRY_SECONDS
 from skate.fabric.local import RefusedError
-from skate.fabric.mesh import ASK, KNOWN, PRINTED, Mesh
+from skate.fabric.mesh import ASK, KNOWN, LATE, PRINTED, Mesh
 from skate.fabric.order import Order
 from skate.fabric.order_lane import base_of
 
@@ -127,6 +127,11 @@ class MeshMember(Mesh):
             self._early += frames
         elif frames[0][0] == WELCOME and len(frames[0]) == 7:
             self._welcome, *self._early = frames
+        elif frames[0][0] == REFUSED and len(frames[0]) == 3 and frames[0][1] == LATE:
+            self._first = None
+            self._trouble = LATE
+            self._failures += 1
+            connection.close()
         elif frames[0][0] == REFUSED and len(frames[0]) == 3:
             self._refusal = frames[0][1]
             connection.close()

@@ -92,7 +92,7 @@ class Order(Stamps):
         """Queue a frame; no-op for one that is no member, or is leaving."""
         if to not in self.members or to in self.closing:
             return
-        lane = self._lane(to)
+        lane = self._lanes.get(to) or self._lane(to)
         lane.queued.append(frame)
         self._dirty[to] = lane
         if binds:
@@ -130,10 +130,13 @@ class Order(Stamps):
 
     def _flush(self, lane: OrderLane) -> None:
         if lane.news:  # what follows has a view that includes it
-            news, lane.news = tuple(lane.news), []
+            view, groups = self.view - len(lane.news), lane.grouped_news()
+            lane.news = []
             self._untold.pop(lane.peer, None)
-            # Without stamps: they may be about these members, of whom the receiver does not know yet.
-            self._number(lane, JOINED, (), news, self.view - len(news))
+            for kind, news in groups:
+                # Stamps may be about members that join, of whom the receiver does not know yet.
+                self._number(lane, kind, () if kind == JOINED else self._stamps_for(lane), news, view)
+                view += len(news)
         while lane.queued:
             frames, lane.queued = tuple(lane.queued[:FRAMES_MAX]), lane.queued[FRAMES_MAX:]
             self._number(lane, DATA, self._stamps_for(lane), frames)
@@ -182,11 +185,10 @@ class Order(Stamps):
         if write.kind == EXPRESS:
             found.append(Delivery(source, EXPRESS, write.frames))
         elif write.kind == LEFT:
-            ((member, reason),) = write.frames
-            self.closing.setdefault(member, reason)
-            self._advance(
-                self._woken(_VIEW), found
-            )  # that member will not change to the present head any more
+            for member, reason in write.frames:
+                self.closing.setdefault(member, reason)
+            # Those members will not change to the present head any more.
+            self._advance(self._woken(_VIEW), found)
         lane.held.append(write)
         if not lane.waits:
             self._advance([lane], found)
@@ -262,8 +264,13 @@ class Order(Stamps):
                     self._waits.setdefault(obstacle, []).append(lane)
                     break
                 write = lane.held.popleft()
-                lane.delivered = write.number
                 moved = True
+                if write.kind == LEFT and len(write.frames) > 1:
+                    # One after the other: what the second waits for may itself wait for the news of the first.
+                    lane.held.appendleft(write._replace(stamps=(), frames=write.frames[1:]))
+                    write = write._replace(frames=write.frames[:1])
+                else:
+                    lane.delivered = write.number
                 self._take(lane, write, lanes, found)
             if moved:
                 lanes += self._moved(lane.peer, found)
@@ -340,7 +347,7 @@ class Order(Stamps):
             lane = self._lane(other)
             if lane.queued:  # before the view changes
                 self._flush(lane)
-            lane.news.append((member, info) if frame is None else frame)
+            lane.news.append((JOINED, (member, info) if frame is None else frame))
             self._untold[other] = lane
         self.members.add(member)
         self.view += 1  # nothing here waits for it: nobody else makes views
@@ -362,12 +369,22 @@ class Order(Stamps):
             if member not in self.closing:
                 self._write(self._lane(member), kind, (news,))
 
+    def _tell_left(self, news: tuple[int, str]) -> None:
+        """Have the next `writes` tell the others of a member that has left, with others that leave until then."""
+        for member in sorted(self.members):
+            if member not in self.closing:
+                lane = self._lane(member)
+                if lane.queued:  # before the view changes
+                    self._flush(lane)
+                lane.news.append((LEFT, news))
+                self._dirty[member] = lane
+
     def _departed(self, source: int, frames: tuple[Any, ...], found: list[Delivery]) -> list[OrderLane]:
         """Remove a member; return the lanes that may continue."""
         ((member, _),) = frames
         if member in self._announce:
             self._announce.discard(member)
-            self._tell(LEFT, frames[0])
+            self._tell_left(frames[0])
         self.members.discard(member)
         self.closing.pop(member, None)
         self._ended.discard(member)

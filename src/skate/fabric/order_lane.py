@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 #: Where a binding frame goes, where it comes from, the number of its write, and the age in turns or ARRIVED.
@@ -48,7 +50,8 @@ class OrderLane:
 
     def __init__(self, peer: int, base: int) -> None:
         self.peer = peer
-        self.news: list[Any] = []  # of the head: members that have joined, which the peer is not told of yet
+        #: Of the head: changes of membership that the peer is not told of yet, each with its kind.
+        self.news: list[tuple[int, Any]] = []
         self.queued: list[Any] = []  # frames that are in no write yet
         self.window: deque[Write] = deque()  # writes without a receipt
         self.sent = base  # number of the last write
@@ -62,7 +65,14 @@ class OrderLane:
 
     def last_queued(self) -> int:
         """Return the number that the write of the last queued frame will have."""
-        return self.sent + bool(self.news) + -(-len(self.queued) // FRAMES_MAX)
+        return self.sent + len(self.grouped_news()) + -(-len(self.queued) // FRAMES_MAX)
+
+    def grouped_news(self) -> list[tuple[int, tuple[Any, ...]]]:
+        """Return the writes that tell the news: changes of the same kind that follow each other go together."""
+        if not self.news:
+            return []
+        groups = groupby(self.news, key=itemgetter(0))
+        return [(kind, tuple(frame for _, frame in group)) for kind, group in groups]
 
 
 class Note:

@@ -66,6 +66,8 @@ def run(settings: Settings, head: socket.socket | str) -> None:
             config = fabric.greet()
             host.take_over(config)
             host.output = RelayedOutput(host, fabric)
+            if settings.node_ip_address != LOOPBACK:
+                host.output.places[""] = f", ip={settings.node_ip_address}"
             host.neighbours = PeerLinks(host, fabric)
             fabric.on_end = host.leave
             host.pool.launcher_for(PYTHON)

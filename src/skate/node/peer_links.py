@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate.fabric.arrivals import Arrivals, Visit
@@ -140,6 +141,13 @@ class PeerLinks:
     def message(self, member: NodeId, message: tuple[Any, ...]) -> None:
         """Pass a received message to the core."""
         self._host.step(self._cids[member], message)
+
+    def messages(self, member: NodeId, messages: Sequence[tuple[Any, ...]]) -> None:
+        """Pass received messages to the core, and carry out the effects of all together."""
+        core, cid, now = self._host.core, self._cids[member], time.monotonic()
+        for message in messages:
+            core.step(cid, message, now)
+        self._host.apply_if_idle()
 
     def write(self) -> None:
         """Write at once what is queued, such as the result that a worker waits for."""

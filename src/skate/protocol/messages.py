@@ -61,6 +61,7 @@ from skate.protocol.node_messages import (
 from skate.protocol.peer_messages import (
     ActorAt,
     ActorReport,
+    Answered,
     BetweenNodes,
     Copy,
     Drain,
@@ -200,6 +201,7 @@ LEAVING: Final = 79
 DRAIN: Final = 94
 HELD_BUNDLES: Final = 95
 REGISTERED: Final = 96
+ANSWERED: Final = 97
 
 # a driver in a separate process <-> its node
 ATTACH: Final = 80
@@ -218,7 +220,8 @@ ToNode: TypeAlias = FromClient | FromWorker | Shown | Leave
 __all__ = [
     "OfNode", "ToNode", "Work", "ArgumentValues", "LeaseFields", "FromClient", "FromWorker", "ToWorker", "ToClient",
     "BetweenNodes",
-    "ACK", "ACTOR_AT", "ACTOR_REPORT", "ALLOCATE", "ARENA", "ATTACH", "Ack", "ActorAt", "ActorReport", "Allocate",
+    "ACK", "ACTOR_AT", "ACTOR_REPORT", "ALLOCATE", "ANSWERED", "ARENA", "ATTACH", "Ack", "ActorAt", "ActorReport", "Allocate",
+    "Answered",
     "Attach", "BLOCKED", "Blocked", "CALL", "CANCEL", "CANCELLED", "CONFIRM", "CONSTRUCT", "CONSUMED", "COPY",
     "CREATE_ACTOR", "Call", "CallTuple", "Cancel", "Confirm", "Construct", "Consumed", "Copy", "CreateActor",
     "DEADLOCK", "DONE", "Deadlock", "Done", "DoneTuple", "DRAIN", "Drain", "ERROR", "ESCAPE", "EXECUTE", "EXIT", "EXITING",

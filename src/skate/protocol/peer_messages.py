@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from skate.protocol.fields import (
     ActorFacts,
@@ -16,6 +16,7 @@ from skate.protocol.fields import (
     GroupId,
     Held,
     Key,
+    Kind,
     ObjectId,
     Parent,
 )
@@ -43,6 +44,18 @@ class Finished(Record):
     task_id: AnyTaskId
     micros: int
     error: ErrorValue | None
+
+
+class Answered(Record):
+    """Report the end of a forwarded task with its only result: RESULT and FINISHED in one message."""
+
+    tag: Literal[97]
+    task_id: AnyTaskId
+    kind: Kind
+    payload: Any
+    held: Held
+    kept: Count
+    micros: int
 
 
 class Report(Record):
@@ -238,6 +251,7 @@ class Registered(Record):
 BetweenNodes: TypeAlias = (
     Forward
     | Finished
+    | Answered
     | Report
     | Seek
     | ActorAt

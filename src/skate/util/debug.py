@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from skate.client.failures import as_of_a_task as as_of_a_task
+from skate.client import failures
+from skate.client.runtime_context import node_ip_address
 from skate.client.session.session import preload as preload
 
 _REPEAT_AFTER_S = 60.0
@@ -19,6 +20,11 @@ class _Once:
 
 
 _once = _Once()
+
+
+def as_of_a_task(name: str, error: BaseException) -> BaseException:
+    """Return the error that `get` would raise if a task of that name, on this node, had raised this one."""
+    return failures.as_of_a_task(name, error, node_ip_address())
 
 
 def log_once(key: str) -> bool:

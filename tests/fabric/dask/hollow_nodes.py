@@ -20,7 +20,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from skate.fabric.dask.carrier import MemberCarrier
@@ -90,6 +90,11 @@ class HollowCore:
                 send(member, (m.RESERVED, group, index, True))
             case (m.JOB_CLOSED, name, *_):
                 send(member, (m.JOB_QUIET, name))
+
+    def messages(self, member: Any, messages: Sequence[tuple[Any, ...]]) -> None:
+        """Answer each."""
+        for message in messages:
+            self.message(member, message)
 
     def left(self, member: Any, reason: str) -> None:
         """No-op: nothing here depends on others."""

@@ -43,7 +43,7 @@ BUGS = tuple(
         ),
         (
             "a forwarded task is finished, and its node does not forget it",
-            "skate.core.cluster.task_forwarder:TaskForwarder.finished",
+            "skate.core.cluster.task_forwarder:TaskForwarder._end",
             "self.task_manager.forget(task)",
             "task.state = type(task.state)(2)",
         ),

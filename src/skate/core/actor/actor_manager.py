@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from skate.core.actor.actor_calls import ActorCalls
 from skate.core.actor.actor_table import Actor, ActorTable
 from skate.core.actor.call_errors import not_begun, retries_of, unknown_actor
+from skate.core.cluster.membership import Peer
 from skate.core.object.object_table import ObjectTable
 from skate.core.schedule.scheduler import Scheduler
 from skate.core.schedule.worker_record import START_FAILED, Worker
@@ -81,7 +82,9 @@ class ActorManager:
         calls: ActorCalls,
         task_manager: TaskManager,
         cluster: Cluster,
+        here: Peer,
     ) -> None:
+        self.here = here
         self.actors = actors
         self.calls = calls
         self.task_manager = task_manager
@@ -293,7 +296,9 @@ class ActorManager:
             if worker is None:
                 self.scheduler.dequeue(actor.creation)
                 self.tasks.pop(actor.actor_id, None)
-            self.die(actor, ("ActorDiedError", {"message": text, "reason": reason}))
+            host, pid = (self.here, worker.pid) if worker is not None else (actor.node, actor.pid)
+            place = {} if host is None else host.location(pid)
+            self.die(actor, ("ActorDiedError", {"message": text, "reason": reason, **place}))
 
     def worker_died(
         self, worker: Worker, tasks: list[Task], begun: int, reason: str, actor: Actor | None = None
@@ -319,7 +324,8 @@ class ActorManager:
         if wanted_end or not again or environment is not None:
             if wanted_end:
                 text = "it exited on its own, or because it was no longer referenced"
-                self.die(actor, ("ActorDiedError", {"message": text, "reason": "INTENDED_USER_EXIT"}), calls)
+                fields = {"message": text, "reason": "INTENDED_USER_EXIT", **self.here.location(worker.pid)}
+                self.die(actor, ("ActorDiedError", fields), calls)
             elif environment is not None:
                 self.die(actor, environment, calls)
             else:

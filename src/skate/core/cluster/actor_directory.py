@@ -57,7 +57,7 @@ class ActorDirectory(ABC):
                     continue
                 task.state = QUEUED
                 calls.setdefault(task.actor.actor_id, []).append(task)
-        reason = f"was on node {peer.node_id.hex()}, which {peer.reason}"
+        reason = f"was on {peer.describe()}, which {peer.reason}"
         self.was_drained = bool(peer.draining)
         for actor in list(self.actors.actors.values()):
             actor.watchers.discard(peer.cid)

@@ -264,7 +264,7 @@ class Lineage:
         else:
             reason, text = ("OBJECT_UNRECONSTRUCTABLE_REF_NOT_FOUND", NOT_RECORDED)
         if remote is not None and remote.lost is not None:
-            text = f"it was on node {remote.lost.node_id.hex()}, which {remote.lost.reason}; {text}"
+            text = f"it was on {remote.lost.describe()}, which {remote.lost.reason}; {text}"
         elif problem:
             text = f"{problem}; {text}"
         text = f"{text} (owner: node {self._node_id.hex()})"

@@ -52,6 +52,20 @@ class Peer:
         """The IP address of the node."""
         return str(self.facts.get("address", LOOPBACK))
 
+    def describe(self) -> str:
+        """Return the node's id, with its address if it has one of its own."""
+        name = f"node {self.node_id.hex()}"
+        return name if self.address == LOOPBACK else f"{name} (ip={self.address})"
+
+    def describe_pid(self, pid: int) -> str:
+        """Return the number of a process on the node, with the node's address if it has one of its own."""
+        return f"pid {pid}" if self.address == LOOPBACK else f"pid {pid}, ip={self.address}"
+
+    def location(self, pid: int) -> dict[str, Any]:
+        """Return where a process runs, as fields of its error; without an address for a node on loopback."""
+        found = {"pid": pid, "node": self.node_id.hex()}
+        return found if self.address == LOOPBACK else {**found, "ip": self.address}
+
     def fits(self, request: dict[str, int]) -> bool:
         """Return True if the request fits now, as far as known."""
         available = self.available

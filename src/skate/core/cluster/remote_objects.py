@@ -222,8 +222,7 @@ class RemoteObjects:
 
     def _owner_died(self, record: ObjectRecord, owner: Peer) -> None:
         detail = (
-            f"that was node {owner.node_id.hex()}, which {owner.reason}; create it in a task that the "
-            "driver starts"
+            f"that was {owner.describe()}, which {owner.reason}; create it in a task that the driver starts"
         )
         self.objects.fail(record, "OwnerDiedError", message=record.oid.hex(), detail=detail)
 

@@ -1,12 +1,13 @@
 """Tasks forwarded to other nodes, and tasks that other nodes forwarded here.
 
 A peer treats a forwarded task as its own and answers with the messages that a node sends to its clients: results as they come,
-and FINISHED after the last one. Small results are passed on at once; large ones stay where they were made.
+and FINISHED after the last one, or ANSWERED with the only one. Small results are passed on at once; large ones stay where they
+were made.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from skate.core.actor.actor_manager import ActorManager
 from skate.core.actor.actor_table import Actor
@@ -18,10 +19,13 @@ from skate.core.object.object_table import ObjectTable
 from skate.core.schedule.scheduler import Scheduler
 from skate.core.task.function_table import FunctionTable
 from skate.core.task.task import Task
-from skate.core.task.task_manager import TaskManager
+from skate.core.task.task_manager import FIRST, TaskManager
 from skate.protocol import messages as m
 from skate.protocol.fields import ActorFields, ForwardFields
 from skate.protocol.states import CREATION, METHOD, PLAIN, QUEUED, SENT, TaskKind
+
+#: A look-up: to call the class takes longer than the rest of a FORWARD's unpacking.
+_KINDS: Final = {int(kind): kind for kind in TaskKind}
 
 
 class Router(Protocol):
@@ -77,6 +81,7 @@ class TaskForwarder:
         self.tasks = task_manager.tasks
         self.clients = task_manager.clients
         self.emit = task_manager.out.emit
+        self._effects = task_manager.out.effects
         self.actor_manager = actor_manager
         self.functions, self.templates = functions.functions, functions.templates
         self.scheduler = scheduler
@@ -122,20 +127,19 @@ class TaskForwarder:
             if task.kind == CREATION:
                 fields["life"] = assign(task.actor, peer)
         self.introduce(peer, task.template.key)
-        self.emit(
-            peer.cid,
-            m.Forward(
-                m.FORWARD,
-                task.kind,
-                task.task_id,
-                task.template.key,
-                task.args,
-                task.deps,
-                task.held,
-                task.parent,
-                fields,
-            ),
+        # A plain tuple: a record takes longer to make than to pack.
+        message = (
+            m.FORWARD,
+            task.kind,
+            task.task_id,
+            task.template.key,
+            task.args,
+            task.deps,
+            task.held,
+            task.parent,
+            fields,
         )
+        self._effects.append((peer.cid, message))
 
     def introduce(self, peer: Peer, key: bytes) -> None:
         """Send a peer the job, the template and the function if it does not have them yet."""
@@ -172,10 +176,36 @@ class TaskForwarder:
         self.answered(task)
         if error is not None:  # it never ran, because the peer had no use for it
             self.task_manager.fail(task, error)
+            self._ended(task)
         else:
-            if micros >= 0:
-                task.template.ran(micros * 1e-6)
-            self.task_manager.forget(task)
+            self._end(task, micros)
+
+    def has_answered(self, cid: int, message: m.Answered) -> None:
+        """ANSWERED: a peer sends the only result of a task, and no more messages about it."""
+        _, task_id, kind, payload, held, kept, micros = message
+        oid = task_id + FIRST
+        task = self.tasks.get(task_id)
+        if task is None or task.node is None or task.node.cid != cid:
+            self._give_back(cid, oid, held, kept)
+            return
+        if kind == m.ARENA:
+            self.remote_objects.made_at(task, oid, task.node, payload[1], held, None)
+        else:
+            self.task_manager.give(task, oid, kind, payload, held, None)
+            if held or kept:
+                self._give_back(cid, oid, held, kept)
+        task.given = {oid} if task.given is None else task.given | {oid}
+        self.answered(task)
+        self._end(task, micros)
+
+    def _end(self, task: Task, micros: int) -> None:
+        """Forget a task that has ended at a peer."""
+        if micros >= 0:
+            task.template.ran(micros * 1e-6)
+        self.task_manager.forget(task)
+        self._ended(task)
+
+    def _ended(self, task: Task) -> None:
         if task.kind == METHOD and task.actor is not None:
             self.actor_manager.end_if_unwanted(task.actor)
         if self.router.waiting or self.scheduler.waiting:
@@ -283,7 +313,7 @@ class TaskForwarder:
         _, kind, task_id, key, args, deps, held, parent, fields = message
         peer = self.members.alive[cid]
         peer.received += 1
-        task = Task(task_id, TaskKind(kind), cid, self.templates[key], args, deps, held, parent)
+        task = Task(task_id, _KINDS[kind], cid, self.templates[key], args, deps, held, parent)
         task.origin = fields
         task.since = self.task_manager.clock.now
         task.attempt = fields["attempt"]
@@ -319,8 +349,23 @@ class TaskForwarder:
                     self.router.unreported -= 1
                 else:
                     self.router.touched()
-            seconds = task.template.seconds
-            self.emit(task.client, m.Finished(m.FINISHED, task.task_id, int(seconds * 1e6), None))
+            micros = int(task.template.seconds * 1e6)
+            if not (task.template.returns == 1 and self._end_with_result(task, micros)):
+                self.emit(task.client, m.Finished(m.FINISHED, task.task_id, micros, None))
+
+    def _end_with_result(self, task: Task, micros: int) -> bool:
+        """Let the result that was just emitted say that its task has ended; return False if there is none."""
+        effects = self._effects
+        if not effects:
+            return False
+        to, message = effects[-1]
+        if to != task.client or message[0] != m.RESULT:
+            return False
+        _, oid, kind, payload, held, kept = message
+        if oid != task.task_id + FIRST:
+            return False
+        effects[-1] = (to, (m.ANSWERED, task.task_id, kind, payload, held, kept, micros))
+        return True
 
     # -- loss of a node
 
@@ -339,7 +384,7 @@ class TaskForwarder:
             self.task_manager.admit(task)
         else:
             text = (
-                f"node {peer.node_id.hex()} {peer.reason} while {task.template.name} was there, on attempt "
+                f"{peer.describe()} {peer.reason} while {task.template.name} was there, on attempt "
                 f"{task.attempt + 1}; raise max_retries (now {task.template.max_retries}) to let it run again elsewhere"
             )
             execution.fail(task, ("NodeDiedError", {"message": text}))

@@ -118,9 +118,18 @@ class RayTaskError(RayError):
 
     @classmethod
     def for_failed_input(
-        cls, function_name: str, upstream: BaseException, *, submit_site: str | None = None
+        cls,
+        function_name: str,
+        upstream: BaseException,
+        *,
+        submit_site: str | None = None,
+        pid: int | None = None,
+        ip: str | None = None,
     ) -> RayTaskError:
-        """Return the error of a task that never ran because one of its arguments failed with `upstream`."""
+        """Return the error of a task that never ran because one of its arguments failed with `upstream`.
+
+        It names the process where an exception of user code was raised, and else `pid` and `ip`.
+        """
         text = (
             "  At least one of the input arguments for this task could not be computed, so "
             f"{function_name} was not run:\n"
@@ -132,7 +141,7 @@ class RayTaskError(RayError):
             return cls(
                 function_name, text, origin.cause, pid=origin.pid, ip=origin.ip, submit_site=submit_site
             )
-        return cls(function_name, text, upstream, submit_site=submit_site)
+        return cls(function_name, text, upstream, pid=pid, ip=ip, submit_site=submit_site)
 
     def as_instanceof_cause(self) -> RayTaskError:
         """Return a fresh exception that is an instance of this class and of the cause's class.

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from skate.core.actor.actor_table import Actor
+from skate.core.cluster.membership import Peer
 from skate.core.memory.memory_pressure import MemoryPressure
 from skate.core.schedule.scheduler import Scheduler
 from skate.core.schedule.worker_record import OUT_OF_MEMORY, START_FAILED, Worker
@@ -58,7 +59,9 @@ class RetryPolicy:
         memory_pressure: MemoryPressure,
         cluster: Cluster,
         die: Callable[[Actor, ErrorValue], None],
+        here: Peer,
     ) -> None:
+        self.here = here
         self.task_manager = task_manager
         self.tasks = task_manager.tasks
         self.clock = task_manager.clock
@@ -155,10 +158,10 @@ class RetryPolicy:
             return worker.kill_reason
         text = (
             "The worker died unexpectedly while executing this task: the worker process "
-            f"(pid {worker.pid}) that ran {task.template.name} {reason}, on {tried}; raise max_retries "
+            f"({self.here.describe_pid(worker.pid)}) that ran {task.template.name} {reason}, on {tried}; raise max_retries "
             f"(now {task.template.max_retries}) to let it run again{worker.details}"
         )
-        return ("WorkerCrashedError", {"message": text})
+        return ("WorkerCrashedError", {"message": text, **self.here.location(worker.pid)})
 
     # -- actors
 
@@ -194,7 +197,7 @@ class RetryPolicy:
             return (name, {**fields, "message": text})
         text = (
             f"The actor is temporarily unavailable: the actor {actor.describe()} is restarting: its "
-            f"process (pid {worker.pid}) {reason} while {task.template.name} ran, so the call may or "
+            f"process ({self.here.describe_pid(worker.pid)}) {reason} while {task.template.name} ran, so the call may or "
             f"may not have taken effect{worker.details}"
         )
         return ("ActorUnavailableError", {"message": text, "actor_id": actor.actor_id})
@@ -209,8 +212,8 @@ class RetryPolicy:
             text += f"; it had been restarted {actor.restarts} times, as often as max_restarts={actor.restarts_max} allows"
         else:
             text += "; set max_restarts (now 0) to let it restart"
-        fields = {"message": text + worker.details, "pid": worker.pid, "reason": "WORKER_DIED"}
-        return ("ActorDiedError", fields)
+        fields = {"message": text + worker.details, "reason": "WORKER_DIED"}
+        return ("ActorDiedError", {**fields, **self.here.location(worker.pid)})
 
 
 def put_first(queue: deque[Task], tasks: list[Task]) -> None:

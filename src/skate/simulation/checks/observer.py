@@ -264,7 +264,7 @@ class Observer:
             self._forwarded[source, to, message[2]] += 1
         elif message[0] == m.RETRIED:
             self._retried(*message[1:])
-        elif message[0] == m.FINISHED:
+        elif message[0] in (m.FINISHED, m.ANSWERED):
             self._forwarded[to, source, message[1]] -= 1
             told = self._forwarded[to, source, message[1]] >= 0
             assert told, f"node {source} tells node {to} twice that {self.specs[message[1]]} has ended"
