@@ -21,12 +21,14 @@ FOLDER = Path(__file__).parent / "finished"
 PACKAGES = {"skate": ("skate", "torch", "gymnasium", "numpy")}
 PACKAGES["sb3"] = ("stable-baselines3", *PACKAGES["skate"][1:])
 SIDES = tuple(PACKAGES)
-NAMES = {"skate": "Skate", "sb3": "Stable-Baselines3"}
+#: Fields of a task that a side does not read.
+OF_THE_OTHER = {"skate": ("sb3",), "sb3": ("ours", "model", "module")}
 
 
-def settings_hash(task: Task) -> str:
-    """Return a short hash of all settings of a task, which changes with each of them."""
-    text = json.dumps(asdict(task) | {"points": POINTS}, sort_keys=True)
+def settings_hash(task: Task, side: str) -> str:
+    """Return a short hash of all settings of a task on one side, which changes with each of them."""
+    given = {name: value for name, value in asdict(task).items() if name not in OF_THE_OTHER[side]}
+    text = json.dumps(given | {"points": POINTS}, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -58,7 +60,7 @@ class Finished:
         if not file.exists():
             return found
         for each in json.loads(file.read_text()):
-            if each["settings"] == settings_hash(TASKS[name]):
+            if each["settings"] == settings_hash(TASKS[name], each["side"]):
                 found[each["side"]][each["seed"]] = each
         return found
 
@@ -66,7 +68,7 @@ class Finished:
         """Return how many trainings of a task were made with settings that have changed since."""
         file = self.folder / f"{name}.json"
         rows = json.loads(file.read_text()) if file.exists() else []
-        return sum(each["settings"] != settings_hash(TASKS[name]) for each in rows)
+        return sum(each["settings"] != settings_hash(TASKS[name], each["side"]) for each in rows)
 
     def add(
         self,
@@ -91,7 +93,7 @@ class Finished:
         kept[side][seed] = {
             "side": side,
             "seed": seed,
-            "settings": settings_hash(TASKS[name]),
+            "settings": settings_hash(TASKS[name], side),
             "versions": dict(versions),
             "scores": [round(float(score), 2) for score in scores(episodes, steps)],
         }

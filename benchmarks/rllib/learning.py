@@ -61,7 +61,7 @@ def pieces(args: argparse.Namespace, names: list[str], finished: Finished) -> No
                 if seed in finished.read(name)[side]:
                     continue
                 folder, steps = args.folder / name / side / str(seed), args.steps or TASKS[name].steps
-                while (state := state_of(folder, TASKS[name]))["steps"] < steps:
+                while (state := state_of(folder, TASKS[name], side))["steps"] < steps:
                     left = deadline - time.monotonic()
                     if left <= 0:
                         return
@@ -71,7 +71,12 @@ def pieces(args: argparse.Namespace, names: list[str], finished: Finished) -> No
                     command += ["--steps", str(args.steps)] if args.steps else []
                     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
                     print(
-                        name, side, seed, state_of(folder, TASKS[name])["steps"], file=sys.stderr, flush=True
+                        name,
+                        side,
+                        seed,
+                        state_of(folder, TASKS[name], side)["steps"],
+                        file=sys.stderr,
+                        flush=True,
                     )
                     if done.returncode:
                         print(f"{name} {side} {seed} failed, see above; the others continue", file=sys.stderr)

@@ -34,6 +34,13 @@ def config_of(task: Task, seed: int) -> Any:
     if task.algorithm != "PPO":
         config.reporting(min_sample_timesteps_per_iteration=500, min_time_s_per_iteration=0)
         config.training(store_buffer_in_checkpoints=True)
+    if task.module is not None:
+        from skate.rllib.core.rl_module.rl_module import RLModuleSpec  # installed for this side alone
+
+        path, _, kind = task.module.rpartition(".")
+        config.rl_module(
+            rl_module_spec=RLModuleSpec(module_class=getattr(importlib.import_module(path), kind))
+        )
     if task.algorithm == "SAC":
         with_small_critics("skate", config)
     return config
@@ -81,16 +88,17 @@ def on_sb3(task: Task, seed: int, saved: Path | None, target: Path, done: Until)
 TRAINERS = {"skate": on_skate, "sb3": on_sb3}
 
 
-def state_of(folder: Path, task: Task) -> dict[str, Any]:
+def state_of(folder: Path, task: Task, side: str) -> dict[str, Any]:
     """Return what the last piece has left in a folder: steps, episodes, and the name of the checkpoint.
 
     Args:
         folder: Of one training.
         task: Its task; what other settings have left is no part of it.
+        side: Its side.
     """
     file = folder / "state.json"
     found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
-    if found.get("settings") != settings_hash(task):
+    if found.get("settings") != settings_hash(task, side):
         return {"steps": 0, "episodes": [], "checkpoint": None}
     return found
 
@@ -109,7 +117,7 @@ def piece(name: str, target: str, seed: int, folder: Path, seconds: float, steps
     Returns:
         The steps so far.
     """
-    state = state_of(folder, TASKS[name])
+    state = state_of(folder, TASKS[name], target)
     wanted = TASKS[name].steps if steps is None else steps
     if state["steps"] >= wanted:
         return int(state["steps"])
@@ -129,7 +137,7 @@ def piece(name: str, target: str, seed: int, folder: Path, seconds: float, steps
         "steps": Counted.steps,
         "episodes": Counted.episodes,
         "checkpoint": following,
-        "settings": settings_hash(TASKS[name]),
+        "settings": settings_hash(TASKS[name], target),
         "versions": versions_of(target),
     }
     draft = folder / "state.json.new"

@@ -43,9 +43,9 @@ def test_a_curve_that_is_lower_is_named_at_its_points_and_in_its_area() -> None:
 
 def test_a_training_goes_on_in_the_next_piece(tmp_path: Path) -> None:
     assert piece("ppo_cartpole", "skate", 1, tmp_path, seconds=600, steps=1000) == 1024
-    first = state_of(tmp_path, TASKS["ppo_cartpole"])
+    first = state_of(tmp_path, TASKS["ppo_cartpole"], "skate")
     assert piece("ppo_cartpole", "skate", 1, tmp_path, seconds=600, steps=2000) == 2048
-    second = state_of(tmp_path, TASKS["ppo_cartpole"])
+    second = state_of(tmp_path, TASKS["ppo_cartpole"], "skate")
     assert second["episodes"][: len(first["episodes"])] == first["episodes"]
     later = second["episodes"][len(first["episodes"]) :]
     assert later
@@ -74,6 +74,8 @@ def test_a_finished_training_is_kept_until_its_settings_change(
     assert "| PPO CartPole-v1 | 100,000 | 1 | 56.0 (56.0 to 56.0) | 7.0 (7.0 to 7.0) | none |" in table(
         kept, [name]
     )
+    monkeypatch.setitem(TASKS, name, replace(TASKS[name], ours=TASKS[name].ours | {"lr": 1.0}))
+    assert kept.stale(name) == 2, "the other side does not read that setting"
     monkeypatch.setitem(TASKS, name, replace(TASKS[name], envs=4))
     assert kept.stale(name) == 3
     assert kept.curves(name) == {}
@@ -87,7 +89,7 @@ def test_what_the_documentation_says_is_what_is_finished() -> None:
     for name, task in TASKS.items():
         for side in SIDES:
             for seed, each in finished.read(name)[side].items():
-                assert each["settings"] == settings_hash(task), (name, side, seed)
+                assert each["settings"] == settings_hash(task, side), (name, side, seed)
                 assert len(each["scores"]) == 10
     assert table(finished, TASKS) in (ROOT / "docs" / "rllib.md").read_text(), (
         "print the table with `python -m benchmarks.rllib.learning --show --markdown`"
