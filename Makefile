@@ -196,7 +196,7 @@ ray-examples: $(VENV)/.dev $(RAY_VENV)/.made .venv-ray-examples/.made  ## Ray's 
 learning: $(VENV)/.learning $(SB3_VENV)/.made  ## learning curves of RLlib and Stable-Baselines3, over seeds; run it again to continue; ARGS="--minutes 30"
 	@mkdir -p benchmarks/results
 	@$(BIN)/python -m benchmarks.rllib.learning --sb3 $(abspath $(SB3_VENV))/bin/python \
-		--picture benchmarks/results/learning.svg --json benchmarks/results/learning.json $(ARGS)
+		--picture docs/learning.svg --json benchmarks/results/learning.json $(ARGS)
 
 conformance-ray: $(RAY_VENV)/.made  ## the conformance tests against real Ray
 	@SKATE_CONFORMANCE_TARGET=ray $(RAY_VENV)/bin/python -m pytest tests/conformance $(ARGS)

@@ -2,9 +2,11 @@
 
     python -m benchmarks.rllib.learning [--only NAME] [--target skate|sb3] [--seeds 5] [--minutes 60]
                                         [--folder DIR] [--sb3 PYTHON] [--picture FILE] [--json FILE] [--show]
+                                        [--markdown]
 
-Run it again to continue: every training is kept in the folder and continues from its last piece. The table and the picture
-show the trainings that are complete.
+Run it again to continue: every training is kept in the folder and continues from its last piece. What is finished is kept in
+the repository, in `benchmarks/rllib/finished/`, and is trained again only if the settings of its task have changed. The table
+and the picture show what is finished.
 """
 
 from __future__ import annotations
@@ -17,10 +19,9 @@ import sys
 import time
 from pathlib import Path
 
-import numpy as np
-
-from benchmarks.rllib.curves import Curve, curve_of, draw, points_below, scores
-from benchmarks.rllib.learning_run import SIDES, state_of
+from benchmarks.rllib.curves import Curve, draw, points_below
+from benchmarks.rllib.finished import FOLDER, SIDES, Finished, table
+from benchmarks.rllib.learning_run import state_of
 from benchmarks.rllib.learning_tasks import TASKS
 from benchmarks.run import ROOT
 
@@ -37,13 +38,19 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--sb3", metavar="PYTHON", default=str(ROOT / ".venv-sb3" / "bin" / "python"))
     parser.add_argument("--picture", type=Path, metavar="FILE", help="an SVG or PNG of all complete curves")
     parser.add_argument("--json", type=Path, metavar="FILE")
-    parser.add_argument("--steps", type=int, default=None, help="of every task, to try it out")
+    parser.add_argument(
+        "--steps",
+        type=int,
+        default=None,
+        help="of every task, to try it out; keeps nothing in the repository",
+    )
     parser.add_argument("--show", action="store_true", help="train nothing; show what there is")
+    parser.add_argument("--markdown", action="store_true", help="print the table of docs/rllib.md")
     return parser.parse_args()
 
 
-def pieces(args: argparse.Namespace, names: list[str]) -> None:
-    """Train until all is complete or the time is over, seed by seed and both sides in turn."""
+def pieces(args: argparse.Namespace, names: list[str], finished: Finished) -> None:
+    """Train until all is finished or the time is over, seed by seed and both sides in turn."""
     deadline = time.monotonic() + args.minutes * 60
     pythons = {"sb3": args.sb3, "skate": sys.executable}
     sides = [args.target] if args.target else [side for side in pythons if Path(pythons[side]).exists()]
@@ -51,8 +58,10 @@ def pieces(args: argparse.Namespace, names: list[str]) -> None:
     for seed in range(1, args.seeds + 1):
         for name in names:
             for side in sides:
-                folder = args.folder / name / side / str(seed)
-                while state_of(folder)["steps"] < (args.steps or TASKS[name].steps):
+                if seed in finished.read(name)[side]:
+                    continue
+                folder, steps = args.folder / name / side / str(seed), args.steps or TASKS[name].steps
+                while (state := state_of(folder, TASKS[name], side))["steps"] < steps:
                     left = deadline - time.monotonic()
                     if left <= 0:
                         return
@@ -61,32 +70,19 @@ def pieces(args: argparse.Namespace, names: list[str]) -> None:
                     command += ["--seconds", str(min(left, PIECE_SECONDS))]
                     command += ["--steps", str(args.steps)] if args.steps else []
                     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL)
-                    print(name, side, seed, state_of(folder)["steps"], file=sys.stderr, flush=True)
+                    print(
+                        name,
+                        side,
+                        seed,
+                        state_of(folder, TASKS[name], side)["steps"],
+                        file=sys.stderr,
+                        flush=True,
+                    )
                     if done.returncode:
                         print(f"{name} {side} {seed} failed, see above; the others continue", file=sys.stderr)
                         break
-
-
-def complete(folder: Path, name: str, seeds: int, steps: int) -> dict[str, Curve]:
-    """Return the curve of each side, over the seeds whose training is complete on every side that has any."""
-    states = {
-        side: {seed: state_of(folder / name / side / str(seed)) for seed in range(1, seeds + 1)}
-        for side in SIDES
-    }
-    ended = {
-        side: {seed for seed, state in found.items() if state["steps"] >= steps}
-        for side, found in states.items()
-    }
-    ended = {side: found for side, found in ended.items() if found}
-    if not ended:
-        return {}
-    both = sorted(set.intersection(*ended.values()))
-    if not both:
-        return {}
-    return {
-        side: curve_of(np.array([scores(states[side][seed]["episodes"], steps) for seed in both]))
-        for side in ended
-    }
+                else:
+                    finished.add(name, side, seed, state["episodes"], steps, state["versions"])
 
 
 def report(name: str, curves: dict[str, Curve]) -> None:
@@ -106,14 +102,19 @@ def main() -> None:
     names = [name for name in TASKS if args.only in name]
     if not names:
         sys.exit(f"--only {args.only}: no task has that in its name; there are {', '.join(TASKS)}")
+    finished = Finished(args.folder / "finished" if args.steps else FOLDER)
+    for name in names:
+        if stale := finished.stale(name):
+            print(f"{name}: {stale} trainings had other settings and are left out", file=sys.stderr)
     if not args.show:
-        pieces(args, names)
-    found = {name: complete(args.folder, name, args.seeds, args.steps or TASKS[name].steps) for name in names}
-    found = {name: curves for name, curves in found.items() if curves}
+        pieces(args, names, finished)
+    if args.markdown:
+        print(table(finished, names), end="")
+    found = {name: curves for name in names if (curves := finished.curves(name))}
     for name, curves in found.items():
         report(name, curves)
-    for name in set(names) - set(found):
-        print(f"{name}: no seed is complete on all sides yet; run this again to continue")
+    for name in sorted(set(names) - set(found)):
+        print(f"{name}: no seed is finished on all sides yet; run this again to continue")
     if args.picture and found:
         draw(
             {name: (args.steps or TASKS[name].steps, curves) for name, curves in found.items()}, args.picture

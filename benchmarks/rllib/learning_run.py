@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from benchmarks.rllib.finished import settings_hash, versions_of
 from benchmarks.rllib.learning_tasks import TASKS, Task
 from benchmarks.rllib.on_rllib import with_small_critics
 from benchmarks.rllib.returns import Counted, make
@@ -33,6 +34,13 @@ def config_of(task: Task, seed: int) -> Any:
     if task.algorithm != "PPO":
         config.reporting(min_sample_timesteps_per_iteration=500, min_time_s_per_iteration=0)
         config.training(store_buffer_in_checkpoints=True)
+    if task.module is not None:
+        from skate.rllib.core.rl_module.rl_module import RLModuleSpec  # installed for this side alone
+
+        path, _, kind = task.module.rpartition(".")
+        config.rl_module(
+            rl_module_spec=RLModuleSpec(module_class=getattr(importlib.import_module(path), kind))
+        )
     if task.algorithm == "SAC":
         with_small_critics("skate", config)
     return config
@@ -77,15 +85,21 @@ def on_sb3(task: Task, seed: int, saved: Path | None, target: Path, done: Until)
         model.save_replay_buffer(target / "buffer")
 
 
-SIDES = {"skate": on_skate, "sb3": on_sb3}
+TRAINERS = {"skate": on_skate, "sb3": on_sb3}
 
 
-def state_of(folder: Path) -> dict[str, Any]:
-    """Return what the last piece has left in a folder: steps, episodes, and the name of the checkpoint."""
+def state_of(folder: Path, task: Task, side: str) -> dict[str, Any]:
+    """Return what the last piece has left in a folder: steps, episodes, and the name of the checkpoint.
+
+    Args:
+        folder: Of one training.
+        task: Its task; what other settings have left is no part of it.
+        side: Its side.
+    """
     file = folder / "state.json"
-    if not file.exists():
+    found: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    if found.get("settings") != settings_hash(task, side):
         return {"steps": 0, "episodes": [], "checkpoint": None}
-    found: dict[str, Any] = json.loads(file.read_text())
     return found
 
 
@@ -103,7 +117,7 @@ def piece(name: str, target: str, seed: int, folder: Path, seconds: float, steps
     Returns:
         The steps so far.
     """
-    state = state_of(folder)
+    state = state_of(folder, TASKS[name], target)
     wanted = TASKS[name].steps if steps is None else steps
     if state["steps"] >= wanted:
         return int(state["steps"])
@@ -112,14 +126,20 @@ def piece(name: str, target: str, seed: int, folder: Path, seconds: float, steps
     saved = folder / state["checkpoint"] if state["checkpoint"] else None
     following = f"checkpoint-{int(time.time() * 1e6)}"
     folder.mkdir(parents=True, exist_ok=True)
-    SIDES[target](
+    TRAINERS[target](
         TASKS[name],
         seed,
         saved,
         folder / following,
         lambda: Counted.steps >= wanted or time.monotonic() > deadline,
     )
-    found = {"steps": Counted.steps, "episodes": Counted.episodes, "checkpoint": following}
+    found = {
+        "steps": Counted.steps,
+        "episodes": Counted.episodes,
+        "checkpoint": following,
+        "settings": settings_hash(TASKS[name], target),
+        "versions": versions_of(target),
+    }
     draft = folder / "state.json.new"
     draft.write_text(json.dumps(found))
     os.replace(draft, folder / "state.json")
@@ -132,7 +152,7 @@ def piece(name: str, target: str, seed: int, folder: Path, seconds: float, steps
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("task", choices=TASKS)
-    parser.add_argument("--target", choices=SIDES, default="skate")
+    parser.add_argument("--target", choices=TRAINERS, default="skate")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=120.0)

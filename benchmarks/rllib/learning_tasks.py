@@ -19,6 +19,8 @@ class Task:
         ours: Arguments of the configuration's `training`.
         model: Settings of the networks of ours.
         envs: Copies of the environment.
+        hidden: Widths of the hidden layers.
+        module: The path of the class of ours, if it is not the default one.
     """
 
     algorithm: str
@@ -29,6 +31,7 @@ class Task:
     model: dict[str, Any]
     envs: int = 1
     hidden: tuple[int, ...] = field(default=(64, 64))
+    module: str | None = None
 
 
 def ppo(
@@ -75,8 +78,7 @@ def ppo(
     }
     model = {
         "fcnet_activation": "tanh",
-        # Stable-Baselines3 builds two networks with orthogonal weights. Its gain for the head of the policy is 0.01; one
-        # setting serves both heads here, and values need 1.
+        # Stable-Baselines3 builds two networks with orthogonal weights. This gain is for the head of values.
         "vf_share_layers": False,
         "fcnet_kernel_initializer": "orthogonal_",
         "fcnet_kernel_initializer_kwargs": {"gain": math.sqrt(2)},
@@ -87,7 +89,8 @@ def ppo(
         # Where actions are numbers, their spread is a parameter and not an output of the network.
         "free_log_std": bool(more.get("continuous")),
     }
-    return Task("PPO", env, steps, sb3, ours, model, envs)
+    module = "benchmarks.rllib.small_policy_head.SmallPolicyHead"
+    return Task("PPO", env, steps, sb3, ours, model, envs, module=module)
 
 
 def dqn(env: str, steps: int, *, lr: float, minibatch: int, random: int, epsilon: int) -> Task:

@@ -68,6 +68,8 @@ def config_of(target: str, settings: Settings) -> Any:
             vf_clip_param=1e9,
             use_kl_loss=False,
         )
+    # As in Stable-Baselines3, whose networks for values have this activation.
+    config.rl_module(model_config={"fcnet_hiddens": list(settings.hidden), "fcnet_activation": "relu"})
     config.reporting(min_sample_timesteps_per_iteration=settings.batch, min_time_s_per_iteration=0)
     config.training(
         num_steps_sampled_before_learning_starts=BEFORE_LEARNING,

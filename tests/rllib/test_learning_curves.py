@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks.rllib.curves import curve_of, interval, iqm, points_below, scores
+from benchmarks.rllib.finished import SIDES, Finished, settings_hash, table
 from benchmarks.rllib.learning_run import piece, state_of
+from benchmarks.rllib.learning_tasks import TASKS
+from benchmarks.run import ROOT
 
 
 def test_a_score_is_the_mean_of_the_episodes_that_end_in_a_part() -> None:
@@ -39,9 +43,9 @@ def test_a_curve_that_is_lower_is_named_at_its_points_and_in_its_area() -> None:
 
 def test_a_training_goes_on_in_the_next_piece(tmp_path: Path) -> None:
     assert piece("ppo_cartpole", "skate", 1, tmp_path, seconds=600, steps=1000) == 1024
-    first = state_of(tmp_path)
+    first = state_of(tmp_path, TASKS["ppo_cartpole"], "skate")
     assert piece("ppo_cartpole", "skate", 1, tmp_path, seconds=600, steps=2000) == 2048
-    second = state_of(tmp_path)
+    second = state_of(tmp_path, TASKS["ppo_cartpole"], "skate")
     assert second["episodes"][: len(first["episodes"])] == first["episodes"]
     later = second["episodes"][len(first["episodes"]) :]
     assert later
@@ -51,3 +55,42 @@ def test_a_training_goes_on_in_the_next_piece(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.glob("checkpoint-*")] == [second["checkpoint"]]
     # What is complete is not trained again.
     assert piece("ppo_cartpole", "skate", 1, tmp_path, seconds=600, steps=2000) == 2048
+
+
+def test_a_finished_training_is_kept_until_its_settings_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, name = Finished(tmp_path), "ppo_cartpole"
+    assert kept.curves(name) == {}
+    for seed in (2, 1, 2):
+        kept.add(
+            name, "skate", seed, [(100_000 // 10 * at, 10.0 * at + seed) for at in range(1, 11)], 100_000, {}
+        )
+    # The other side has one of the two seeds: that is what can be compared.
+    kept.add(name, "sb3", 1, [(100_000, 7.0)], 100_000, {"torch": "2"})
+    assert kept.read(name)["skate"][2]["scores"] == [10.0 * at + 2 for at in range(1, 11)]
+    assert kept.read(name)["sb3"][1]["versions"] == {"torch": "2"}
+    assert {side: curve.seeds for side, curve in kept.curves(name).items()} == {"skate": 1, "sb3": 1}
+    assert "| PPO CartPole-v1 | 100,000 | 1 | 56.0 (56.0 to 56.0) | 7.0 (7.0 to 7.0) | none |" in table(
+        kept, [name]
+    )
+    monkeypatch.setitem(TASKS, name, replace(TASKS[name], ours=TASKS[name].ours | {"lr": 1.0}))
+    assert kept.stale(name) == 2, "the other side does not read that setting"
+    monkeypatch.setitem(TASKS, name, replace(TASKS[name], envs=4))
+    assert kept.stale(name) == 3
+    assert kept.curves(name) == {}
+    kept.add(name, "skate", 1, [(100_000, 1.0)], 100_000, {})
+    assert kept.stale(name) == 0
+    assert list(kept.read(name)["skate"]) == [1]
+
+
+def test_what_the_documentation_says_is_what_is_finished() -> None:
+    finished = Finished()
+    for name, task in TASKS.items():
+        for side in SIDES:
+            for seed, each in finished.read(name)[side].items():
+                assert each["settings"] == settings_hash(task, side), (name, side, seed)
+                assert len(each["scores"]) == 10
+    assert table(finished, TASKS) in (ROOT / "docs" / "rllib.md").read_text(), (
+        "print the table with `python -m benchmarks.rllib.learning --show --markdown`"
+    )

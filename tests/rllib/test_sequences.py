@@ -192,3 +192,20 @@ def test_one_step_of_a_cell_is_the_step_of_its_layer(kind: str) -> None:
     with torch.no_grad():
         encoder(batch)
     assert seen == [1]
+
+
+class StatesWhereActionsAreDrawn(DefaultPPOTorchRLModule):
+    """Returns no states in training, as modules of users often do."""
+
+    def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
+        out = super()._forward_train(batch, **kwargs)
+        del out[Columns.STATE_OUT], out[Columns.EMBEDDINGS]
+        return out
+
+
+def test_a_module_that_returns_no_states_in_training_gives_the_same_batch() -> None:
+    learner = learner_of(vf_share_layers=False)
+    expected = learner.make_batches([rollout_of(1, 17, 2)])["default_policy"]
+    learner.module["default_policy"].__class__ = StatesWhereActionsAreDrawn
+    found = learner.make_batches([rollout_of(1, 17, 2)])["default_policy"]
+    torch.testing.assert_close(found, expected)

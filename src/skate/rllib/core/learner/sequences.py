@@ -58,16 +58,26 @@ def remembered(module: Any, rollout: Any, bootstrap: np.ndarray, length: int, de
         for depth in range(int(depths.max(initial=-1)) + 1):
             chosen = np.flatnonzero(depths == depth)
             state = rows_of_state(states, chosen)
-            _evaluate(module, rollout, bootstrap, found, chosen, state, device)
             goes_on = np.isin(chosen + 1, np.flatnonzero(depths == depth + 1))
+            if not goes_on.all():
+                ending = rows_of_state(state, ~goes_on)
+                _evaluate(module, rollout, bootstrap, found, chosen[~goes_on], ending, device)
             if goes_on.any():
-                seen = _observed(rollout, rows[chosen[goes_on]])
-                batch = {
-                    **to_tensors({Columns.OBS: seen}, device),
-                    Columns.STATE_IN: rows_of_state(state, goes_on),
-                }
-                put_rows(states, chosen[goes_on] + 1, module.forward_exploration(batch)[Columns.STATE_OUT])
+                _walk(module, rollout, found, chosen[goes_on], rows_of_state(state, goes_on), device)
     return found
+
+
+def _walk(module: Any, rollout: Any, found: Memory, chosen: np.ndarray, state: State, device: Any) -> None:
+    """Fill in the values of some whole pieces that others follow, and the states before those, in one pass."""
+    rows = found.rows[chosen]
+    batch = {**to_tensors({Columns.OBS: _observed(rollout, rows)}, device), Columns.STATE_IN: state}
+    out = module.forward_train(batch)
+    values = module.compute_values(batch, embeddings=out.get(Columns.EMBEDDINGS))
+    found.values.reshape(-1)[rows] = values.reshape(rows.shape).cpu().numpy()
+    after = out.get(Columns.STATE_OUT)
+    if after is None:  # a module of the user may return states only where actions are drawn
+        after = module.forward_exploration(batch)[Columns.STATE_OUT]
+    put_rows(found.states, chosen + 1, after)
 
 
 def _evaluate(

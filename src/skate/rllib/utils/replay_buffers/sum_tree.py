@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+#: Up to so many nodes, summing some of them twice takes less than finding out which are the same.
+_MANY = 1024
+
 
 class SumTree:
     """A binary tree whose nodes have the sums of the priorities below them.
@@ -28,10 +31,13 @@ class SumTree:
     def __setitem__(self, indices: np.ndarray, priorities: np.ndarray | float) -> None:
         nodes = indices + self._first_leaf
         self._sums[nodes] = priorities
-        # Level by level: a parent of two changed leaves is summed once, after both are set.
+        # Level by level, so that a parent of two changed leaves is summed after both are set.
         while len(nodes) and nodes[0] > 1:
-            nodes = np.unique(nodes >> 1)
-            self._sums[nodes] = self._sums[2 * nodes] + self._sums[2 * nodes + 1]
+            nodes = nodes >> 1
+            if len(nodes) > _MANY:
+                nodes = np.unique(nodes)
+            left = 2 * nodes
+            self._sums[nodes] = self._sums[left] + self._sums[left + 1]
 
     def find(self, masses: np.ndarray) -> np.ndarray:
         """Return the leaves in which the given parts of the total fall.
