@@ -23,7 +23,7 @@ QUESTIONS = (
     "Can you explain what str.upper does?",
     "How would I get the square root of x?",
     "Please describe list.append.",
-    "Is there a function that renames a file or directory?",
+    "Is there a function that deletes a directory tree?",
     "What is the capital of France?",
 )
 PAGE = Path(__file__).with_name("page.html")

@@ -59,7 +59,7 @@ SYNONYMS = (
     ("list", "array"),
     ("convert", "turn"),
     ("create", "make"),
-    ("return", "give"),
+    ("get", "return"),
     ("get", "find"),
     ("file", "document"),
     ("path", "file name"),

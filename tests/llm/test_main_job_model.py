@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 import torch
@@ -27,9 +27,10 @@ def job() -> Iterator[dict[str, ModuleType]]:
     before = list(sys.path)
     sys.path.insert(0, str(MAIN_JOB))
     import facts
+    import fit
     import questions
 
-    yield {"facts": facts, "questions": questions}
+    yield {"facts": facts, "fit": fit, "questions": questions}
     sys.path[:] = before
 
 
@@ -95,6 +96,26 @@ def test_rows_hold_whole_questions_and_learn_answers_only() -> None:
     labels = torch.tensor([[no, no, 3, 4, no, 8, 9, no]])
     loss = language_model.AnswerLoss(model)(tokens, labels)
     assert loss.item() == pytest.approx(model(input_ids=tokens, labels=labels).loss.item(), rel=1e-4)
+
+
+def test_training_ends_with_its_steps_or_with_its_time(
+    job: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit, now = job["fit"], [100.0]
+    monkeypatch.setattr(fit, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    schedule = fit.Schedule(100, seconds=50)
+    assert schedule.rate(0) < 0.1 * fit.RATE
+    now[0] = 110
+    assert not schedule.over(50)
+    on_time = schedule.rate(75)
+    assert 0.02 * fit.RATE < on_time < fit.RATE and schedule.rate(100) == pytest.approx(0.02 * fit.RATE)
+    assert schedule.over(100)
+    # On a slow machine 60 steps take 0.8 of the time, so about 75 will be all.
+    now[0] = 140
+    assert not schedule.over(60)
+    assert schedule.rate(75) == pytest.approx(0.02 * fit.RATE) and schedule.rate(60) < on_time
+    now[0] = 150
+    assert schedule.over(75)
 
 
 def test_the_engine_answers_with_what_was_learned(job: dict[str, ModuleType], tmp_path: Path) -> None:
