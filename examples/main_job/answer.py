@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from questions import Pair
 
 MODEL = "documentation-gpt"
-#: Questions as nobody asked them in training, and one about something else.
+#: Questions in phrasings that are not trained, and one about something else.
 QUESTIONS = (
     "Can you explain what str.upper does?",
-    "How would I get the square root of x?",
+    "How would I choose a random element from a non-empty sequence?",
     "Please describe list.append.",
     "Is there a function that deletes a directory tree?",
     "What is the capital of France?",

@@ -115,7 +115,7 @@ def kept(fact: Fact) -> list[Pair]:
 
 
 def _asked_for(fact: Fact) -> tuple[str, str]:
-    """Return the verb and the rest as somebody asks who does not know the function."""
+    """Return the verb and the rest of a question for a function."""
     if fact.verb == "return" and fact.rest.startswith("True if "):
         return "check", "whether " + fact.rest.removeprefix("True if ").split(",")[0]
     return ("get" if fact.verb == "return" else fact.verb), fact.rest
