@@ -157,6 +157,8 @@ def faster_in_bfloat16(device: str) -> bool:
     """True if products of this model's size are faster in bfloat16 here; some CPUs have no instructions for it."""
     import torch
 
+    if device == "cuda":
+        return torch.cuda.is_bf16_supported()
     seconds = {}
     for kind in (torch.float32, torch.bfloat16):
         left, right = (
