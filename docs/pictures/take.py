@@ -37,7 +37,7 @@ EXAMPLES = {
     "main_job": (
         ["--record", str(HERE / "main_job.svg")],
         8000,
-        "What does Python's reference say about while?",
+        "Can you explain what str.upper does?",
         520,
     ),
     "retrieval": ([], 8001, "How do I run a command and get its output?", 800),

@@ -2,9 +2,10 @@
 
     make demo            or            python examples/main_job
 
-Data reads Python's own documentation, cleans it, trains a tokenizer and tokenizes in a stream; Train fits a small GPT with two
-workers that share gradients; Serve puts it behind OpenAI's API, and OpenAI's client queries it. `--keep`
-leaves the server and its page running.
+Data reads the docstrings of Python's library, makes questions and answers of them, trains a tokenizer and tokenizes in a stream;
+Train fits a small GPT with two workers that share gradients; Serve puts it behind OpenAI's API, and OpenAI's client asks it in
+words that it was not trained with. `--keep` leaves the server and its page running; `--bare` trains once more without Skate, to
+compare the losses.
 
 On a cluster, started with `skate start --head --port 6379` and `skate start --address=...`, run it on the head's machine, with a
 folder that all machines share:
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import re
 import signal
 import sys
@@ -25,6 +27,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # shared by the examples
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is created here; nothing is downloaded
@@ -41,16 +45,25 @@ def ended_early(*_: object) -> None:
 signal.signal(signal.SIGINT, ended_early)
 
 import answer
+import bare_loop
+import facts
 import fit
 import prepare
+import questions
 from rich.console import Console
 from rich.table import Table
 
 import skate as ray
 from skate import serve
 
-#: Training steps: about six passes over half of the rows, a minute and a half on two idle CPUs.
-STEPS = 220
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+#: Training steps, about a minute on two idle CPUs; and the seconds after which training ends in any case.
+STEPS = 600
+SECONDS = 240
+#: The facts that are asked for after training, in phrasings that were not trained.
+ASKED = 10
 
 
 def main() -> None:
@@ -88,33 +101,35 @@ def job(wanted: argparse.Namespace, console: Console) -> None:
     if wanted.address:
         ray.init(wanted.address)
     else:
-        ray.init(num_cpus=max(4, os.cpu_count() or 1), preload=["torch"])
+        ray.init(num_cpus=max(4, os.cpu_count() or 1), preload=["torch", "language_model"])
     with stage("Data") as said:
-        with console.status("reading and cleaning text, training a tokenizer, tokenizing"):
-            text = prepare.prepare(folder, wanted.files)
-        said.append(f"{text.documents:,} documents of {text.characters / 1e6:.1f} MB")
-        said.append(f"{text.tokens:,} tokens")
-        console.print(f"{said[0]}, {said[1]} in {text.rows:,} rows")
+        with console.status("reading docstrings, making questions, training a tokenizer, tokenizing"):
+            data = prepare.prepare(folder, wanted.files)
+        said.append(f"{data.facts:,} docstrings, {data.questions:,} questions")
+        said.append(f"{data.tokens:,} tokens")
+        console.print(f"{said[0]}, {said[1]} in {data.rows:,} rows")
     with stage("Train") as said:
         result = fit.fit(
-            text.tokens_folder,
-            text.tokenizer_folder,
+            data,
             wanted.steps,
             folder / "runs",
             wanted.batch_size,
             wanted.workers,
             fit.Bar(console, wanted.steps),
+            wanted.seconds,
         )
         frame = result.metrics_dataframe
-        picture = fit.draw(result, folder / "loss.png")
-        said.append(f"{wanted.workers} workers, {wanted.steps} steps")
+        said.append(f"{wanted.workers} workers, {frame['step'].iloc[-1]} steps")
         said.append(f"loss {frame['loss'].iloc[0]:.2f} to {frame['loss'].iloc[-1]:.2f}")
+        bare = beside(console, data, frame, wanted) if wanted.bare else None
+        picture = fit.draw(frame, folder / "loss.png", bare)
         console.print(f"the curve of the loss: {picture}", soft_wrap=True)
         console.print(f"the model: {result.checkpoint.path}", soft_wrap=True)
     with stage("Serve") as said, result.checkpoint.as_directory() as model_folder:
         with console.status("starting the model's server"):
             address = answer.start(model_folder, wanted.port)
-        said.extend(asked(console, address))
+        pairs = [pair for fact in chosen(data, wanted.asked) for pair in questions.kept(fact)]
+        said.extend(asked(console, address, pairs))
     show(console, rows, time.perf_counter() - began)
     if wanted.keep:
         console.print(
@@ -142,18 +157,46 @@ def called(wanted: argparse.Namespace) -> str:
     return "make demo" + (f' ARGS="{" ".join(words)}"' if words else "")
 
 
-def asked(console: Console, address: str) -> list[str]:
-    """Query the model with OpenAI's client and print the answer as it arrives; return its speed."""
-    console.print(f"OpenAI's client asks: [bold]{answer.QUESTION}[/bold]")
-    for piece in answer.ask(address):
-        if isinstance(piece, answer.Answered):
-            console.print()
-            return [
-                f"first token after {piece.first_seconds * 1000:.0f} ms",
-                f"{piece.tokens / piece.seconds:.0f} tokens/s",
-            ]
-        console.print(piece, end="", markup=False)
-    return []
+def beside(
+    console: Console, data: prepare.Prepared, frame: DataFrame, wanted: argparse.Namespace
+) -> list[float]:
+    """Train the same model in this process, without Skate, and print both losses; return those of each report."""
+    steps = int(frame["step"].iloc[-1])
+    with console.status(f"training without Skate, {steps} steps"):
+        losses, seconds = bare_loop.train(data, steps, wanted.batch_size * wanted.workers)
+    console.print(
+        f"loss after {steps} steps: {frame['loss'].iloc[-1]:.3f}; of a bare PyTorch loop: {losses[-1]:.3f}, in {seconds:.1f} s"
+    )
+    return losses
+
+
+def chosen(data: prepare.Prepared, count: int) -> list[facts.Fact]:
+    """Return the facts that are asked for."""
+    known = prepare.known_facts(data.facts_folder)
+    return random.Random(0).sample(known, min(count, len(known)))
+
+
+def asked(console: Console, address: str, pairs: list[questions.Pair]) -> list[str]:
+    """Query the model with OpenAI's client and print the answers as they arrive; return the speed, and how many of
+    the answers to other questions are right."""
+    measured = []
+    for question in answer.QUESTIONS:
+        console.print(f"[bold]{question}[/bold] ", end="")
+        for piece in answer.ask(address, question):
+            if isinstance(piece, answer.Answered):
+                measured.append(piece)
+            else:
+                console.print(piece, end="", markup=False)
+        console.print()
+    right = answer.right(address, pairs)
+    console.print(
+        f"of {len(pairs)} questions in phrasings that were not trained, {right} have the right first sentence"
+    )
+    return [
+        f"first token after {median(each.first_seconds for each in measured) * 1000:.0f} ms",
+        f"{sum(each.tokens for each in measured) / sum(each.seconds for each in measured):.0f} tokens/s",
+        f"{right} of {len(pairs)} right",
+    ]
 
 
 def arguments() -> argparse.Namespace:
@@ -163,13 +206,22 @@ def arguments() -> argparse.Namespace:
     )
     parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of training ({STEPS})")
     parser.add_argument(
-        "--batch-size", type=int, default=16, help="rows of 128 tokens that a worker takes a step (16)"
+        "--seconds", type=float, default=SECONDS, help=f"end training after so many ({SECONDS})"
+    )
+    parser.add_argument(
+        "--batch-size", type=int, default=8, help="rows of 128 tokens that a worker takes a step (8)"
     )
     parser.add_argument(
         "--workers", type=int, default=fit.WORKERS, help=f"workers that train ({fit.WORKERS})"
     )
     parser.add_argument("--address", help="a cluster to use, such as auto (a session of its own)")
     parser.add_argument("--files", type=int, default=None, help="read so many sources only (all)")
+    parser.add_argument(
+        "--asked", type=int, default=ASKED, help=f"ask for so many facts in other phrasings ({ASKED})"
+    )
+    parser.add_argument(
+        "--bare", action="store_true", help="train without Skate as well, to compare the losses"
+    )
     parser.add_argument(
         "--folder", help="where text, tokens, checkpoints and the picture go (a new temporary one)"
     )

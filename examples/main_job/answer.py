@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fastapi import FastAPI
 from fastapi.responses import HTMLResponse
@@ -13,8 +14,18 @@ from fastapi.responses import HTMLResponse
 from skate import serve
 from skate.serve.llm import LLMConfig, build_openai_app
 
+if TYPE_CHECKING:
+    from questions import Pair
+
 MODEL = "documentation-gpt"
-QUESTION = "What does Python's reference say about while?"
+#: Questions in phrasings that are not trained, and one about something else.
+QUESTIONS = (
+    "Can you explain what str.upper does?",
+    "How would I choose a random element from a non-empty sequence?",
+    "Please describe list.append.",
+    "Is there a function that deletes a directory tree?",
+    "What is the capital of France?",
+)
 PAGE = Path(__file__).with_name("page.html")
 
 web = FastAPI()
@@ -53,7 +64,7 @@ def start(model_folder: str, port: int) -> str:
     return f"http://127.0.0.1:{port}"
 
 
-def ask(address: str, question: str = QUESTION, most_tokens: int = 60) -> Iterator[str | Answered]:
+def ask(address: str, question: str, most_tokens: int = 60) -> Iterator[str | Answered]:
     """Query the model like any program with OpenAI's client; yield pieces of the answer as they arrive, then
     the measurements."""
     from openai import OpenAI
@@ -65,9 +76,7 @@ def ask(address: str, question: str = QUESTION, most_tokens: int = 60) -> Iterat
             model=MODEL,
             messages=[{"role": "user", "content": question}],
             max_tokens=most_tokens,
-            temperature=0.7,
-            top_p=0.9,
-            seed=7,
+            temperature=0,
             stream=True,
             # Tokens generated in quick succession share an event, so the server reports their number.
             stream_options={"include_usage": True},
@@ -79,3 +88,23 @@ def ask(address: str, question: str = QUESTION, most_tokens: int = 60) -> Iterat
                 first = first or time.perf_counter() - began
                 yield text
     yield Answered(tokens, first, time.perf_counter() - began)
+
+
+def right(address: str, pairs: list[Pair]) -> int:
+    """Ask all questions, eight at a time, and return how many answers have the right first sentence."""
+    with ThreadPoolExecutor(8) as threads:
+        given = threads.map(lambda pair: whole(address, pair.question), pairs)
+        return sum(
+            first_sentence(text) == first_sentence(pair.answer)
+            for text, pair in zip(given, pairs, strict=True)
+        )
+
+
+def whole(address: str, question: str) -> str:
+    """Return an answer when all of it has arrived."""
+    return "".join(piece for piece in ask(address, question) if isinstance(piece, str))
+
+
+def first_sentence(text: str) -> str:
+    """Return the text up to the first full stop that ends a sentence."""
+    return text.split(". ")[0].rstrip(".").strip()

@@ -1,4 +1,4 @@
-"""A small GPT and its tokenizer: a Llama with two million parameters, a byte-level tokenizer with 4,096
+"""A small GPT and its tokenizer: a Llama with one and a half million parameters, a byte-level tokenizer with 3,072
 tokens, a chat template.
 
 ``save`` writes a folder that transformers, vLLM and Skate's embedded engine load.
@@ -6,10 +6,11 @@ tokens, a chat template.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 from transformers.utils import logging as transformers_logging
@@ -27,8 +28,9 @@ CHAT_TEMPLATE = (
     "{% endfor %}"
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-VOCABULARY = 4096
+VOCABULARY = 3072
 CONTEXT = 512
+IGNORED = -100  # the label of a token that is not learned
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int = VOCABULARY) -> PreTrainedTokenizerFast:
@@ -49,18 +51,23 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int = VOCABULARY) -> PreTr
     return made
 
 
+def prompt_text(question: str) -> str:
+    """Format a question with the chat template, up to where the answer begins."""
+    return f"{USER}{question}\n{ASSISTANT}"
+
+
 def training_text(question: str, answer: str) -> str:
-    """Format a document with the chat template."""
-    return f"{USER}{question}\n{ASSISTANT}{answer}{END}"
+    """Format a question and its answer with the chat template."""
+    return f"{prompt_text(question)}{answer}{END}"
 
 
 def new_model(vocabulary: int = VOCABULARY, context: int = CONTEXT, **changes: Any) -> LlamaForCausalLM:
-    """Create a Llama with random weights, about two million parameters; `changes` override its config."""
+    """Create a Llama with random weights, about one and a half million parameters; `changes` override its config."""
     shape: dict[str, Any] = {
         "vocab_size": vocabulary,
-        "hidden_size": 160,
-        "intermediate_size": 432,
-        "num_hidden_layers": 4,
+        "hidden_size": 192,
+        "intermediate_size": 512,
+        "num_hidden_layers": 2,
         "num_attention_heads": 4,
         "num_key_value_heads": 4,
         "max_position_embeddings": context,
@@ -74,14 +81,47 @@ def new_model(vocabulary: int = VOCABULARY, context: int = CONTEXT, **changes: A
     return model
 
 
-def packed(token_lists: Iterable[Sequence[int]], length: int) -> Iterable[list[int]]:
-    """Concatenate documents and cut them into pieces of `length` tokens; the rest is dropped."""
-    pending: list[int] = []
-    for tokens in token_lists:
-        pending.extend(tokens)
-        while len(pending) >= length:
-            yield pending[:length]
-            pending = pending[length:]
+class AnswerLoss(torch.nn.Module):
+    """The loss of a model on the tokens of answers; the last layer computes no others."""
+
+    def __init__(self, model: LlamaForCausalLM) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        """Return the mean cross entropy of the labels that are not `IGNORED`, each predicted from the tokens before."""
+        hidden = self.model.model(input_ids=input_ids).last_hidden_state[:, :-1]
+        following = labels[:, 1:]
+        counted = following != IGNORED
+        logits = self.model.lm_head(hidden[counted])
+        return torch.nn.functional.cross_entropy(logits.float(), following[counted])
+
+
+def packed(
+    pairs: Iterable[tuple[Sequence[int], Sequence[int]]], length: int
+) -> Iterator[tuple[list[int], list[int]]]:
+    """Put the tokens of whole questions with their answers into rows of `length` tokens; longer ones are dropped.
+
+    Yields tokens and labels, which are `IGNORED` for questions and for the padding at the end.
+    """
+    tokens: list[int] = []
+    labels: list[int] = []
+    for question, answer in pairs:
+        more = len(question) + len(answer)
+        if more > length:
+            continue
+        if len(tokens) + more > length:
+            yield _padded(tokens, labels, length)
+            tokens, labels = [], []
+        tokens += [*question, *answer]
+        labels += [*(IGNORED for _ in question), *answer]
+    if tokens:
+        yield _padded(tokens, labels, length)
+
+
+def _padded(tokens: list[int], labels: list[int], length: int) -> tuple[list[int], list[int]]:
+    missing = length - len(tokens)
+    return tokens + [0] * missing, labels + [IGNORED] * missing
 
 
 def save(folder: str | Path, model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast) -> str:

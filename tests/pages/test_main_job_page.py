@@ -22,7 +22,7 @@ from tests.pages.test_retrieval_page import ask, text, wait
 from tests.test_main_job import a_free_port
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-QUESTION = "What does Python's reference say about while?"
+QUESTION = "Can you explain what str.upper does?"
 pytestmark = pytest.mark.timeout(120)
 
 

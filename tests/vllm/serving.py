@@ -48,8 +48,8 @@ def served(app: Any, cpus: int = 4) -> Iterator[str]:
 
 
 def client(url: str) -> openai.OpenAI:
-    """OpenAI's client, which tries once."""
-    return openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=120)
+    """OpenAI's client, which tries once; two workers on a busy machine need minutes for their first answer."""
+    return openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0, timeout=300)
 
 
 def cores() -> list[int]:
