@@ -71,7 +71,7 @@ class Physical:
         if isinstance(node, logical.FromBlocks):
             return FromBlocksRunning(node.name, node.bundles)
         if isinstance(node, logical.Relational):
-            return RelationalRunning(node.name, node.frame, self._block_bytes)
+            return RelationalRunning(node.name, node.frame, self._block_bytes, self._tasks)
         if isinstance(node, logical.Limit):
             return LimitRunning(node.name, node.rows)
         if isinstance(node, logical.Union):

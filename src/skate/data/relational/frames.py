@@ -16,6 +16,7 @@ from skate.data.relational.aggregates import aggregate, result_schema
 from skate.data.relational.conditions import Translator
 from skate.data.relational.held_rows import Place, RowBudget
 from skate.data.relational.kinds import demand, polars_types, supported
+from skate.data.relational.own_scans import Scans, is_own
 from skate.data.relational.refusals import Unproven
 from skate.data.steps.columns import ProjectStep
 
@@ -23,6 +24,9 @@ _KINDS = {
     "inner": "inner", "left_outer": "left", "full_outer": "full", "left_semi": "semi", "left_anti": "anti",
     "right_semi": "semi", "right_anti": "anti",
 }  # fmt: skip
+#: The column of a count.
+_ROWS = "rows"
+_COUNT = pa.schema([(_ROWS, pa.int64())])
 
 
 class Frame(NamedTuple):
@@ -42,18 +46,21 @@ class Frame(NamedTuple):
 class Frames:
     """Translates plans. Raises Unproven for those whose result may differ."""
 
-    def __init__(self, polars: Any, budget: RowBudget) -> None:
+    def __init__(self, polars: Any, budget: RowBudget, scans: Scans) -> None:
         self.polars = polars
         self.budget = budget
+        self.scans = scans
 
     def of(self, node: logical.Operator, place: Place = Place.LAST) -> Frame:
         """Translate a plan, or a part of it; `place` is what follows the part."""
         if getattr(node, "compute", None) not in (None, Compute()):
             raise Unproven("resources")
+        if is_own(node):
+            return self._blocks(self.scans.tables(node))
         if isinstance(node, logical.Read):
             return self._read(node)
         if isinstance(node, logical.FromBlocks):
-            return self._blocks(node)
+            return self._blocks([bundle.table() for bundle in node.bundles])
         if isinstance(node, logical.Exchange):
             return self._exchange(node, place)
         if isinstance(node, logical.Union):
@@ -74,7 +81,8 @@ class Frames:
     # -- sources
 
     def _read(self, node: logical.Read) -> Frame:
-        found = node.datasource.plain_scan(node.predicate) if node.parallelism < 1 else None
+        scan = getattr(node.datasource, "plain_scan", None)
+        found = scan(node.predicate) if scan is not None and node.parallelism < 1 else None
         if found is None:
             raise Unproven(node.name)
         paths, schema, columns = found
@@ -98,8 +106,7 @@ class Frames:
             if read.get(name) != kind:
                 raise Unproven(f"the column {name!r} is {read.get(name)} in Polars, not {kind}")
 
-    def _blocks(self, node: logical.FromBlocks) -> Frame:
-        tables = [bundle.table() for bundle in node.bundles]
+    def _blocks(self, tables: list[pa.Table]) -> Frame:
         if not tables or any(not table.schema.equals(tables[0].schema) for table in tables):
             raise Unproven("blocks with several schemas")
         schema = tables[0].schema.remove_metadata()
@@ -253,6 +260,11 @@ class Frames:
 def _check_fields(schema: pa.Schema) -> None:
     if len(set(schema.names)) < len(schema) or not all(field.nullable for field in schema):
         raise Unproven("columns with one name, or without nulls")
+
+
+def count_of(polars: Any, frame: Frame) -> Frame:
+    """Return the frame of the number of rows."""
+    return Frame(frame.lazy.select(polars.len().cast(polars.Int64).alias(_ROWS)), _COUNT, True)
 
 
 def check_result(frame: Frame) -> None:
