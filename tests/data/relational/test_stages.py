@@ -154,7 +154,9 @@ def test_errors_are_those_of_the_ordinary_way(files: str, case: str) -> None:
 def test_a_consumer_that_leaves_ends_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[FrameRun] = []
     start = FrameRun.__init__
-    monkeypatch.setattr(FrameRun, "__init__", lambda self, *given: (start(self, *given), seen.append(self))[0])
+    monkeypatch.setattr(
+        FrameRun, "__init__", lambda self, *given: (start(self, *given), seen.append(self))[0]
+    )
     monkeypatch.setattr(polars_run, "_AHEAD", 1)
     ds = data.from_arrow(pa.table({"v": list(range(400_000))})).sort("v")
     assert ds.take(2) == [{"v": 0}, {"v": 1}]

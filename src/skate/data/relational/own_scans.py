@@ -36,10 +36,10 @@ def is_own(node: logical.Operator) -> bool:
 
 
 class Scans(Protocol):
-    """The rows of own scans, as tables of one schema."""
+    """The rows of own scans."""
 
     def tables(self, node: logical.Read) -> list[pa.Table]:
-        """Return the rows of a scan. Raises Unproven if they have several schemas."""
+        """Return the rows of a scan."""
 
 
 class FirstRows:
@@ -54,7 +54,9 @@ class FirstRows:
         self.scans += 1
         found = node.datasource.first_rows()
         used = self._used[id(node)]
-        return [found if used is None else found.select([name for name in found.column_names if name in used])]
+        return [
+            found if used is None else found.select([name for name in found.column_names if name in used])
+        ]
 
 
 class AllRows:
@@ -72,14 +74,12 @@ class AllRows:
         self._read: dict[int, list[pa.Table]] = {}
 
     def tables(self, node: logical.Read) -> list[pa.Table]:
-        """Return all rows. Raises Unproven if their blocks have several schemas, or are larger than the budget."""
+        """Return all rows. Raises Unproven if they are more than the budget."""
         found = self._read.get(id(node))
         if found is None:
             tasks = self._tasks_of(_restricted(node, self._used[id(node)]))
             with ThreadPoolExecutor(max(1, min(len(tasks), available_cpus())), "skate-scan") as pool:
                 found = list(itertools.chain.from_iterable(pool.map(self._blocks, tasks)))
-            if any(not table.schema.equals(found[0].schema) for table in found):
-                raise Unproven("blocks with several schemas")
             self._read[id(node)] = found
         return found
 
