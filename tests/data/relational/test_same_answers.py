@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from skate import data
 from skate.data import Dataset
-from skate.data.aggregate import Count, Max, Mean, Min, Std, Sum
+from skate.data.aggregate import Count, CountDistinct, Max, Mean, Min, Std, Sum, Unique
+from skate.data.exchange.aggregate import AggregateKernel
 from skate.data.exchange.join import TYPES
 from skate.data.expressions import col, lit
 from tests.data.relational.both_ways import check, is_staged
@@ -215,6 +216,23 @@ def test_groups(table: pa.Table, keys: list[str], name: str, ignore_nulls: bool)
     ds = dataset(table).groupby(keys or None).aggregate(*aggregates(name, ignore_nulls))
     assert is_staged(ds)
     check(ds, exact=False)
+
+
+@given(
+    tables(), st.lists(st.sampled_from(NAMES), unique=True, max_size=2), st.sampled_from(NAMES), st.booleans()
+)
+@some
+def test_distinct_values(table: pa.Table, keys: list[str], name: str, ignore_nulls: bool) -> None:
+    if name in keys:
+        keys.remove(name)
+    count = dataset(table).groupby(keys or None).aggregate(CountDistinct(name, ignore_nulls), Count())
+    assert is_staged(count)
+    check(count, exact=False)
+    kernel = AggregateKernel((), [Unique(name, ignore_nulls, "found"), CountDistinct(name)])
+    values = dataset(table)._exchanged(kernel)
+    assert is_staged(values)
+    check(values)
+    assert not is_staged(dataset(table).groupby("k").aggregate(Unique(name)))
 
 
 @given(

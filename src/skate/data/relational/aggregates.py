@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from skate.data.exchange.aggregate import AggregateKernel
-from skate.data.exchange.measures import Counted, Moments, Plain
+from skate.data.exchange.lists import Distinct, DistinctCount, ListValues
+from skate.data.exchange.measures import Counted, Measure, Moments, Plain
 from skate.data.relational.kinds import demand
 from skate.data.relational.refusals import Unproven
 
@@ -19,7 +20,7 @@ _SCHEMAS_MAX = 256
 def result_schema(kernel: AggregateKernel, schema: pa.Schema) -> pa.Schema:
     """Return the schema of the ordinary way's result, for aggregations that `aggregate` translates."""
     measures = [(each.name, each.on, each.measure()) for each in kernel.aggregations]
-    facts = [(name, on, type(made), *sorted(vars(made).items())) for name, on, made in measures]
+    facts = [(name, on, _facts(made)) for name, on, made in measures]
     key = (kernel.keys, tuple(facts), schema)
     found = _schemas.get(key)
     if found is None:
@@ -32,8 +33,16 @@ def result_schema(kernel: AggregateKernel, schema: pa.Schema) -> pa.Schema:
     return found
 
 
-def aggregate(polars: Any, aggregation: Any, schema: pa.Schema) -> Any:
-    """Translate an aggregation. Raises Unproven for those that may differ."""
+def _facts(measure: Any) -> tuple[Any, ...]:
+    """Return all that distinguishes a measure from others."""
+    values = sorted(vars(measure).items())
+    return type(measure), *(
+        (name, _facts(value) if isinstance(value, Measure) else value) for name, value in values
+    )
+
+
+def aggregate(polars: Any, aggregation: Any, schema: pa.Schema, grouped: bool) -> Any:
+    """Translate an aggregation, of groups or of all rows. Raises Unproven for those that may differ."""
     measure = aggregation.measure()
     if aggregation.on is None:
         if type(measure) is Counted and measure.mode == "all":
@@ -51,7 +60,18 @@ def aggregate(polars: Any, aggregation: Any, schema: pa.Schema) -> Any:
         return _plain(polars, measure, column, kind)
     if type(measure) is Moments:
         return _moments(polars, measure, column, kind)
-    raise Unproven(aggregation.name)
+    return _distinct(polars, measure, column, grouped)
+
+
+def _distinct(polars: Any, measure: Any, column: Any, grouped: bool) -> Any:
+    if type(measure) is ListValues:  # other values than lists are taken as they are
+        measure = measure.then
+    values = column.drop_nulls() if measure.ignore_nulls else column
+    if type(measure) is DistinctCount:
+        return values.n_unique().cast(polars.Int64)
+    if type(measure) is Distinct and not grouped:  # groups lose the order of their rows
+        return values.unique(maintain_order=True).implode()
+    raise Unproven(f"{type(measure).__name__}")
 
 
 def _plain(polars: Any, measure: Plain, column: Any, kind: pa.DataType) -> Any:

@@ -55,10 +55,8 @@ class Frames:
         """Translate a plan, or a part of it; `place` is what follows the part."""
         if getattr(node, "compute", None) not in (None, Compute()):
             raise Unproven("resources")
-        if is_own(node):
-            return self._blocks(self.scans.tables(node))
         if isinstance(node, logical.Read):
-            return self._read(node)
+            return self._blocks(self.scans.tables(node)) if is_own(node) else self._read(node)
         if isinstance(node, logical.FromBlocks):
             return self._blocks([bundle.table() for bundle in node.bundles])
         if isinstance(node, logical.Exchange):
@@ -174,7 +172,10 @@ class Frames:
         if len(set(names)) < len(names):
             raise Unproven("columns with one name")
         before = self._counted(before, [*kernel.keys, *(each.on for each in kernel.aggregations if each.on)])
-        made = [aggregate(self.polars, each, before.schema).alias(each.name) for each in kernel.aggregations]
+        made = [
+            aggregate(self.polars, each, before.schema, bool(kernel.keys)).alias(each.name)
+            for each in kernel.aggregations
+        ]
         schema = result_schema(kernel, before.schema)
         if not kernel.keys:
             return Frame(before.lazy.select(made), schema, True)
@@ -270,5 +271,6 @@ def count_of(polars: Any, frame: Frame) -> Frame:
 def check_result(frame: Frame) -> None:
     """Raise Unproven if a column of the result has a type that does not come back from Polars unchanged."""
     for field in frame.schema:
-        if not supported(field.type):
-            raise Unproven(f"values of type {field.type}")
+        kind = field.type
+        if not supported(kind.value_type if pa.types.is_large_list(kind) else kind):
+            raise Unproven(f"values of type {kind}")
