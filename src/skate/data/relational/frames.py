@@ -12,7 +12,7 @@ from skate.data.exchange.join import JoinKernel
 from skate.data.exchange.sort import SortKernel
 from skate.data.expressions.tree import LiteralExpr
 from skate.data.plan import operators as logical
-from skate.data.relational.aggregates import aggregate, result_schema
+from skate.data.relational.aggregates import Aggregates, result_schema
 from skate.data.relational.conditions import Translator
 from skate.data.relational.held_rows import Place, RowBudget
 from skate.data.relational.kinds import demand, polars_types, supported
@@ -172,16 +172,16 @@ class Frames:
         if len(set(names)) < len(names):
             raise Unproven("columns with one name")
         before = self._counted(before, [*kernel.keys, *(each.on for each in kernel.aggregations if each.on)])
-        made = [
-            aggregate(self.polars, each, before.schema, bool(kernel.keys)).alias(each.name)
-            for each in kernel.aggregations
-        ]
+        aggregates = Aggregates(self.polars, before.schema, bool(kernel.keys))
+        results = [aggregates.result(each).alias(each.name) for each in kernel.aggregations]
         schema = result_schema(kernel, before.schema)
         if not kernel.keys:
-            return Frame(before.lazy.select(made), schema, True)
-        keys = [self._key(before, name).alias(name) for name in kernel.keys]
-        grouped = before.lazy.group_by(keys).agg(made)
-        return Frame(grouped.sort(kernel.keys, nulls_last=True), schema)
+            return Frame(before.lazy.select(aggregates.made).select(results), schema, True)
+        inner = [f"k{at}" for at in range(len(kernel.keys))]
+        keys = [self._key(before, name).alias(key) for name, key in zip(kernel.keys, inner, strict=True)]
+        grouped = before.lazy.group_by(keys).agg(aggregates.made).sort(inner, nulls_last=True)
+        named = [self.polars.col(key).alias(name) for name, key in zip(kernel.keys, inner, strict=True)]
+        return Frame(grouped.select([*named, *results]), schema)
 
     def _sort(self, kernel: SortKernel, before: Frame) -> Frame:
         before = self._counted(before, before.schema.names)
