@@ -1,6 +1,7 @@
 """Relational work on Parquet files beside DuckDB, Polars and Daft: in turn, in one process, results as Arrow tables.
 
-    python -m benchmarks.data.relational [QUERY ...] [--rows 2000000] [--rounds 7] [--budget-mb N] [--json OUT.json]
+    python -m benchmarks.data.relational [QUERY ...] [--rows 2000000] [--rounds 7] [--sides SIDE,...] [--budget-mb N]
+        [--json OUT.json]
 
 The queries are groupby, filter, sort, join, distinct, keys (a groupby of as many keys as rows), csv_groupby, csv_filter,
 csv_sort and csv_join (over the same rows in CSV files), q1 and q3. `--rows 20000000` is the large size; `--budget-mb` limits
@@ -308,6 +309,7 @@ def main() -> None:
     parser.add_argument("queries", nargs="*", default=list(SQL), metavar="QUERY")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--sides", type=lambda text: text.split(","), help="only these: skate,duckdb")
     parser.add_argument("--budget-mb", type=int, help="memory of Skate's blocks and of DuckDB")
     parser.add_argument("--json", type=Path, metavar="OUT.json")
     args = parser.parse_args()
@@ -330,12 +332,17 @@ def main() -> None:
                 print(peer, "is not installed")
             else:
                 sides[peer] = make(folder)
+        if args.sides is not None:
+            sides = {name: queries for name, queries in sides.items() if name in args.sides}
         results = {}
         for name in args.queries:
             results[name] = found = measure(name, sides, args.rounds)
-            best = min(value for side, value in found.items() if side not in ("skate", "ordinary"))
+            best = min(
+                (value for side, value in found.items() if side not in ("skate", "ordinary")), default=0
+            )
             texts = ", ".join(f"{side} {value:.0f}" for side, value in found.items())
-            print(f"{name}: {texts} ms; skate / best {found['skate'] / best:.2f}", flush=True)
+            ratio = f"; skate / best {found['skate'] / best:.2f}" if best and "skate" in found else ""
+            print(f"{name}: {texts} ms{ratio}", flush=True)
         ray.shutdown()
     if args.json is not None:
         args.json.write_text(json.dumps({"rows": args.rows, "ms": results}, indent=1))

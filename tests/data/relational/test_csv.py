@@ -57,6 +57,22 @@ def test_plans_over_csv_files_have_the_same_answers(files: str, capsys: pytest.C
     check(ds.join(ds, "left_semi", 1, on=("s",)).sort("d"), ordered=False)
 
 
+def test_times_in_csv_files_have_seconds(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text(
+        "t,v\n2024-01-01 12:00:01,1\n1969-12-31 23:59:59,2\n,3\n2024-01-01 12:00:01,4\n"
+    )
+    ds = data.read_csv(str(tmp_path / "a.csv"))
+    assert str(ds.schema().types[0]) == "timestamp[s]"
+    for made in (
+        ds.sort("t"),
+        ds.groupby("t").aggregate(Count(), Max("v")),
+        ds.groupby("v").aggregate(Max("t")),
+        ds.filter(expr=col("t").is_not_null()),
+    ):
+        assert is_staged(made)
+        check(made)
+
+
 VALUES = {
     "k": st.sampled_from(["", "0", "1", "-7", "9223372036854775807", "NULL"]),
     "v": st.sampled_from(["", "0.0", "-0.0", "1e300", "nan", "NaN", "inf", "3", "NA"]),

@@ -39,7 +39,7 @@ SCHEMA = pa.schema(
         "k": pa.int64(), "i": pa.int32(), "u": pa.uint8(), "f": pa.float64(), "g": pa.float32(), "s": pa.string(),
         "l": pa.large_string(), "y": pa.binary(), "b": pa.bool_(), "d": pa.date32(), "t": pa.timestamp("us"),
         "z": pa.timestamp("ms", "Europe/Berlin"), "n": pa.timestamp("ns", "UTC"), "e": pa.duration("us"),
-        "c": pa.decimal128(10, 2),
+        "c": pa.decimal128(10, 2), "w": pa.timestamp("s"), "x": pa.duration("s"),
     }
 )  # fmt: skip
 TEXTS = ["", "a", "b", "B", "ä", "a b", "longer than twelve bytes", "日本", "a\x00b"]
@@ -62,6 +62,8 @@ VALUES: dict[str, Any] = {
     "e": st.sampled_from([dt.timedelta(0), dt.timedelta(days=-1), dt.timedelta(microseconds=1)]),
     "c": st.sampled_from([decimal.Decimal("0.00"), decimal.Decimal("-1.10"), decimal.Decimal("99999999.99")]),
 }
+VALUES["w"] = st.sampled_from([each.replace(microsecond=0) for each in TIMES])
+VALUES["x"] = st.sampled_from([dt.timedelta(0), dt.timedelta(days=-1), dt.timedelta(seconds=1)])
 NAMES = list(VALUES)
 
 

@@ -15,7 +15,7 @@ from skate.data.plan import operators as logical
 from skate.data.relational.aggregates import Aggregates, result_schema
 from skate.data.relational.conditions import Translator
 from skate.data.relational.held_rows import Place, RowBudget
-from skate.data.relational.kinds import demand, polars_types, supported
+from skate.data.relational.kinds import demand, polars_types, supported, without_seconds
 from skate.data.relational.own_scans import Scans, is_own
 from skate.data.relational.refusals import Unproven
 from skate.data.steps.columns import ProjectStep
@@ -111,7 +111,7 @@ class Frames:
         for field in schema:
             demand(field.type)
         whole = pa.concat_tables(table.replace_schema_metadata(None) for table in tables)
-        lazy = self.polars.from_arrow(whole, rechunk=False).lazy()
+        lazy = self.polars.from_arrow(without_seconds(whole), rechunk=False).lazy()
         self._check(lazy, schema)
         _check_fields(schema)
         return Frame(lazy, schema)
