@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from skate import data
 from skate.data import Dataset
 from skate.data.aggregate import Count, Max, Mean, Min, Sum
+from skate.data.execution.physical import Physical
 from skate.data.expressions import col
 from skate.data.plan.operators import Read
 from skate.data.relational import own_scans, stages
@@ -143,6 +144,16 @@ def test_a_scan_of_two_inputs_is_read_once(files: str, monkeypatch: pytest.Monke
     chosen = ds.filter(expr=col("k") == 2).select_columns(["s"])
     check(ds.select_columns(["k", "s"]).join(chosen, "left_semi", 1, on=("s",)).sort("k"))
     assert seen == [("k", "s")]
+
+
+def test_scans_of_several_files_are_not_mixed_up(tmp_path: Path) -> None:
+    physical = Physical(data.DataContext.get_current())
+    for number in range(20):
+        path = tmp_path / f"{number}.csv"
+        path.write_text("k\n1\n")
+        # Nothing else keeps the scan, so that the next one may have its identity.
+        tasks = physical._tasks(Read(datasource=CSVDatasource(str(path))))
+        assert [each.metadata.input_files for each in tasks] == [[str(path)]]
 
 
 def test_options_that_change_what_is_read(files: str, tmp_path: Path) -> None:
