@@ -93,7 +93,7 @@ class AllRows:
             if self._bytes > self._most:
                 raise Unproven(f"the files have more than {self._most} bytes of rows")
             if not self._is_wanted():
-                raise StageRefused("nobody waits for the rows")
+                raise StageRefused("the stage was closed")
             yield table
 
 
