@@ -202,6 +202,23 @@ def of_duckdb(folder: Path, budget_mb: int | None) -> Queries:
     return {name: query(name) for name in SQL}
 
 
+def _rows_of_polars(read: Callable[[str], Any], table: Callable[[Any], pa.Table], mark: str = "") -> Queries:
+    import polars as pl
+
+    value = pl.col("value")
+    wanted = (pl.col("name") == "name-7") & (value > 0.5)
+
+    def rows() -> Any:
+        return read(f"{mark}rows")
+
+    return {
+        f"{mark}groupby": lambda: table(rows().group_by("group").agg(value.sum(), value.mean().alias("m"))),
+        f"{mark}filter": lambda: rows().filter(wanted).select(pl.len()).collect(engine="streaming").item(),
+        f"{mark}sort": lambda: table(rows().sort("value")),
+        f"{mark}join": lambda: table(rows().join(read(f"{mark}keys"), on="id")),
+    }
+
+
 def of_polars(folder: Path) -> Queries:
     """The queries on Polars, by the faster of its two engines for them."""
     import polars as pl
@@ -239,26 +256,9 @@ def of_polars(folder: Path) -> Queries:
         return table(grouped.sort("revenue", "o_orderdate", descending=[True, False]).head(10))
 
     value = pl.col("value")
-    wanted = (pl.col("name") == "name-7") & (value > 0.5)
-
-    def of_rows(mark: str = "") -> Queries:
-        def rows() -> Any:
-            return read(f"{mark}rows")
-
-        return {
-            f"{mark}groupby": lambda: table(
-                rows().group_by("group").agg(value.sum(), value.mean().alias("m"))
-            ),
-            f"{mark}filter": lambda: (
-                rows().filter(wanted).select(pl.len()).collect(engine="streaming").item()
-            ),
-            f"{mark}sort": lambda: table(rows().sort("value")),
-            f"{mark}join": lambda: table(rows().join(read(f"{mark}keys"), on="id")),
-        }
-
     return {
-        **of_rows(),
-        **of_rows("csv_"),
+        **_rows_of_polars(read, table),
+        **_rows_of_polars(read, table, "csv_"),
         "distinct": lambda: table(read("rows").select("name").unique()),
         "keys": lambda: table(read("rows").group_by("id").agg(value.sum()).sort("id")),
         "q1": q1,
