@@ -1,11 +1,14 @@
 """Relational work on Parquet files beside DuckDB, Polars and Daft: in turn, in one process, results as Arrow tables.
 
-    python -m benchmarks.data.relational [groupby filter sort join q1 q3] [--rows 2000000] [--rounds 7] [--json OUT.json]
+    python -m benchmarks.data.relational [QUERY ...] [--rows 2000000] [--rounds 7] [--sides SIDE,...] [--budget-mb N]
+        [--json OUT.json]
 
-`--rows 20000000` is the large size. `q1` and `q3` are queries 1 and 3 of TPC-H over tables of the shape and size of its scale 1;
-the program makes them itself with uniform random values, so the figures are not those of TPC-H. Peers that are not installed are
-left out: pip install duckdb polars daft. `ordinary` is Skate without Polars. Each figure is a median of milliseconds after one
-round that does not count.
+The queries are groupby, filter, sort, join, distinct, keys (a groupby of as many keys as rows), csv_groupby, csv_filter,
+csv_sort and csv_join (over the same rows in CSV files), q1 and q3. `--rows 20000000` is the large size; `--budget-mb` limits
+the memory of Skate's blocks and DuckDB's. `q1` and `q3` are queries 1 and 3 of TPC-H over tables of the shape and size of its
+scale 1; the program makes them itself with uniform random values, so the figures are not those of TPC-H. Peers that are not
+installed are left out: pip install duckdb polars daft. `ordinary` is Skate without Polars. Each figure is a median of
+milliseconds after one round that does not count.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
 FILES = 8
@@ -36,16 +40,21 @@ Queries = dict[str, Callable[[], Any]]
 def write(folder: Path, names: list[str], rows: int) -> None:
     """Write the files that the queries read."""
     random = np.random.default_rng(0)
-    if {"groupby", "filter", "sort", "join"} & set(names):
+    if set(names) - {"q1", "q3"}:
         columns = {
             "id": random.permutation(rows),
             "group": random.integers(0, 1000, rows),
             "value": random.random(rows),
             "name": np.array([f"name-{number}" for number in range(1000)])[random.integers(0, 1000, rows)],
         }
-        _parts(folder / "rows", pa.table(columns))
+        table = pa.table(columns)
+        _parts(folder / "rows", table)
         ids = np.sort(random.choice(rows, rows // 10, replace=False))
-        _parts(folder / "keys", pa.table({"id": ids, "weight": random.random(len(ids))}), 1)
+        keys = pa.table({"id": ids, "weight": random.random(len(ids))})
+        _parts(folder / "keys", keys, 1)
+        if any(name.startswith("csv_") for name in names):
+            _parts(folder / "csv_rows", table, writer=pacsv.write_csv, suffix="csv")
+            _parts(folder / "csv_keys", keys, 1, pacsv.write_csv, "csv")
     if {"q1", "q3"} & set(names):
         _tpch(folder, random)
 
@@ -80,11 +89,17 @@ def _tpch(folder: Path, random: np.random.Generator) -> None:
     _parts(folder / "customer", pa.table(made), 1)
 
 
-def _parts(folder: Path, table: pa.Table, files: int = FILES) -> None:
+def _parts(
+    folder: Path,
+    table: pa.Table,
+    files: int = FILES,
+    writer: Callable[..., Any] = pq.write_table,
+    suffix: str = "parquet",
+) -> None:
     folder.mkdir(parents=True)
     rows = -(-table.num_rows // files)
     for number in range(files):
-        pq.write_table(table.slice(number * rows, rows), folder / f"{number}.parquet")
+        writer(table.slice(number * rows, rows), folder / f"{number}.{suffix}")
 
 
 def of_skate(folder: Path, staged: bool) -> Queries:
@@ -97,7 +112,8 @@ def of_skate(folder: Path, staged: bool) -> Queries:
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = False
         context.use_relational_engine = staged
-        return ray.data.read_parquet(str(folder / name))
+        reader = ray.data.read_csv if name.startswith("csv_") else ray.data.read_parquet
+        return reader(str(folder / name))
 
     def table(ds: Any) -> pa.Table:
         return pa.concat_tables(list(ds.iter_batches(batch_size=None, batch_format="pyarrow")))
@@ -121,11 +137,23 @@ def of_skate(folder: Path, staged: bool) -> Queries:
         return table(ds.sort(["sum(revenue)", "o_orderdate"], descending=[True, False]).limit(10))
 
     wanted = (col("name") == "name-7") & (col("value") > 0.5)
+
+    def of_rows(mark: str = "") -> Queries:
+        def rows() -> Any:
+            return read(f"{mark}rows")
+
+        return {
+            f"{mark}groupby": lambda: table(rows().groupby("group").aggregate(Sum("value"), Mean("value"))),
+            f"{mark}filter": lambda: rows().filter(expr=wanted).count(),
+            f"{mark}sort": lambda: table(rows().sort("value")),
+            f"{mark}join": lambda: table(rows().join(read(f"{mark}keys"), "inner", 8, on=("id",))),
+        }
+
     return {
-        "groupby": lambda: table(read("rows").groupby("group").aggregate(Sum("value"), Mean("value"))),
-        "filter": lambda: read("rows").filter(expr=wanted).count(),
-        "sort": lambda: table(read("rows").sort("value")),
-        "join": lambda: table(read("rows").join(read("keys"), "inner", 8, on=("id",))),
+        **of_rows(),
+        **of_rows("csv_"),
+        "distinct": lambda: len(read("rows").unique("name")),
+        "keys": lambda: table(read("rows").groupby("id").aggregate(Sum("value"))),
         "q1": q1,
         "q3": q3,
     }
@@ -136,6 +164,8 @@ SQL = {
     "filter": "select count(*) from rows where name = 'name-7' and value > 0.5",
     "sort": "select * from rows order by value",
     "join": "select * from rows join keys using (id)",
+    "distinct": "select distinct name from rows",
+    "keys": "select id, sum(value) from rows group by 1 order by 1",
     "q1": f"""select l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice), sum(l_extendedprice * (1 - l_discount)),
         sum(l_extendedprice * (1 - l_discount) * (1 + l_tax)), avg(l_quantity), avg(l_extendedprice), avg(l_discount), count(*)
         from lineitem where l_shipdate <= date '{CUT_Q1}' group by 1, 2 order by 1, 2""",
@@ -144,24 +174,49 @@ SQL = {
         where c_mktsegment = 'BUILDING' and o_orderdate < date '{CUT_Q3}' and l_shipdate > date '{CUT_Q3}'
         group by 1, 2, 3 order by revenue desc, o_orderdate limit 10""",
 }  # fmt: skip
+SQL |= {
+    f"csv_{name}": SQL[name].replace("rows", "csv_rows").replace("keys", "csv_keys")
+    for name in ("groupby", "filter", "sort", "join")
+}
 
 
-def of_duckdb(folder: Path) -> Queries:
+def of_duckdb(folder: Path, budget_mb: int | None) -> Queries:
     """The queries on DuckDB."""
     import duckdb
 
     connection = duckdb.connect()
+    if budget_mb is not None:
+        connection.sql(f"set memory_limit = '{budget_mb}MB'")
+        connection.sql(f"set temp_directory = '{folder.parent / 'spilled'}'")
     for each in folder.iterdir():
-        connection.sql(f"select * from '{each}/*.parquet'").create_view(each.name)
+        suffix = "csv" if each.name.startswith("csv_") else "parquet"
+        connection.sql(f"select * from '{each}/*.{suffix}'").create_view(each.name)
 
     def query(name: str) -> Callable[[], Any]:
         def run() -> Any:
             found = connection.sql(SQL[name]).to_arrow_table()
-            return found.column(0)[0].as_py() if name == "filter" else found
+            return found.column(0)[0].as_py() if name.endswith("filter") else found
 
         return run
 
     return {name: query(name) for name in SQL}
+
+
+def _rows_of_polars(read: Callable[[str], Any], table: Callable[[Any], pa.Table], mark: str = "") -> Queries:
+    import polars as pl
+
+    value = pl.col("value")
+    wanted = (pl.col("name") == "name-7") & (value > 0.5)
+
+    def rows() -> Any:
+        return read(f"{mark}rows")
+
+    return {
+        f"{mark}groupby": lambda: table(rows().group_by("group").agg(value.sum(), value.mean().alias("m"))),
+        f"{mark}filter": lambda: rows().filter(wanted).select(pl.len()).collect(engine="streaming").item(),
+        f"{mark}sort": lambda: table(rows().sort("value")),
+        f"{mark}join": lambda: table(rows().join(read(f"{mark}keys"), on="id")),
+    }
 
 
 def of_polars(folder: Path) -> Queries:
@@ -169,6 +224,8 @@ def of_polars(folder: Path) -> Queries:
     import polars as pl
 
     def read(name: str) -> Any:
+        if name.startswith("csv_"):
+            return pl.scan_csv(f"{folder / name}/*.csv")
         return pl.scan_parquet(f"{folder / name}/*.parquet")
 
     def table(lazy: Any) -> pa.Table:
@@ -199,12 +256,11 @@ def of_polars(folder: Path) -> Queries:
         return table(grouped.sort("revenue", "o_orderdate", descending=[True, False]).head(10))
 
     value = pl.col("value")
-    wanted = (pl.col("name") == "name-7") & (value > 0.5)
     return {
-        "groupby": lambda: table(read("rows").group_by("group").agg(value.sum(), value.mean().alias("mean"))),
-        "filter": lambda: read("rows").filter(wanted).select(pl.len()).collect(engine="streaming").item(),
-        "sort": lambda: table(read("rows").sort("value")),
-        "join": lambda: table(read("rows").join(read("keys"), on="id")),
+        **_rows_of_polars(read, table),
+        **_rows_of_polars(read, table, "csv_"),
+        "distinct": lambda: table(read("rows").select("name").unique()),
+        "keys": lambda: table(read("rows").group_by("id").agg(value.sum()).sort("id")),
         "q1": q1,
         "q3": q3,
     }
@@ -253,28 +309,40 @@ def main() -> None:
     parser.add_argument("queries", nargs="*", default=list(SQL), metavar="QUERY")
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--sides", type=lambda text: text.split(","), help="only these: skate,duckdb")
+    parser.add_argument("--budget-mb", type=int, help="memory of Skate's blocks and of DuckDB")
     parser.add_argument("--json", type=Path, metavar="OUT.json")
     args = parser.parse_args()
     import skate as ray
 
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
-        folder = Path(scratch)
+        folder = Path(scratch) / "tables"
         write(folder, args.queries, args.rows)
-        ray.init(num_cpus=2, log_to_driver=False)
+        store = {} if args.budget_mb is None else {"object_store_memory": args.budget_mb << 20}
+        ray.init(num_cpus=2, log_to_driver=False, **store)
         sides = {"skate": of_skate(folder, True), "ordinary": of_skate(folder, False)}
-        for peer, make in (("duckdb", of_duckdb), ("polars", of_polars), ("daft", of_daft)):
+        for peer, make in (
+            ("duckdb", lambda folder: of_duckdb(folder, args.budget_mb)),
+            ("polars", of_polars),
+            ("daft", of_daft),
+        ):
             try:
                 print(peer, importlib.import_module(peer).__version__)
             except ImportError:
                 print(peer, "is not installed")
             else:
                 sides[peer] = make(folder)
+        if args.sides is not None:
+            sides = {name: queries for name, queries in sides.items() if name in args.sides}
         results = {}
         for name in args.queries:
             results[name] = found = measure(name, sides, args.rounds)
-            best = min(value for side, value in found.items() if side not in ("skate", "ordinary"))
+            best = min(
+                (value for side, value in found.items() if side not in ("skate", "ordinary")), default=0
+            )
             texts = ", ".join(f"{side} {value:.0f}" for side, value in found.items())
-            print(f"{name}: {texts} ms; skate / best {found['skate'] / best:.2f}", flush=True)
+            ratio = f"; skate / best {found['skate'] / best:.2f}" if best and "skate" in found else ""
+            print(f"{name}: {texts} ms{ratio}", flush=True)
         ray.shutdown()
     if args.json is not None:
         args.json.write_text(json.dumps({"rows": args.rows, "ms": results}, indent=1))

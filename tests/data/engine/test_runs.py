@@ -16,7 +16,7 @@ from waiting import wait_for
 
 import skate
 import skate.data
-from skate.data import ActorPoolStrategy, DataContext
+from skate.data import ActorPoolStrategy, DataContext, ExecutionResources
 from skate.data.steps.block_size import SizeStep
 from skate.exceptions import RayTaskError
 
@@ -248,6 +248,26 @@ def test_two_runs_at_once_in_threads() -> None:
     for thread in threads:
         thread.join()
     assert found == {number: list(range(number, 100 + number)) for number in (1, 2)}
+
+
+def test_copies_of_settings_share_nothing_that_can_change() -> None:
+    settings = DataContext()
+    settings.set_config("mine", {"list": [1]})
+    copied = settings.copy()
+    copied.get_config("mine")["list"].append(2)
+    copied.lance_config.read_fragments_max_attempts = 77
+    copied.execution_options.preserve_order = True
+    copied.execution_options.resource_limits = ExecutionResources(cpu=1)
+    copied.issue_detectors_config.hanging_detector_config.op_task_stats_min_count = 77
+    copied.retried_io_errors.append("mine")
+    fresh = DataContext()
+    assert settings.get_config("mine") == {"list": [1]}
+    assert settings.lance_config == fresh.lance_config
+    assert settings.execution_options.preserve_order is False
+    assert settings.execution_options.is_resource_limits_default()
+    assert settings.issue_detectors_config == fresh.issue_detectors_config
+    assert settings.retried_io_errors == fresh.retried_io_errors
+    assert vars(settings).keys() == vars(copied).keys()
 
 
 def test_options_of_the_context_are_the_datasets_own() -> None:

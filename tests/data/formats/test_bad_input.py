@@ -23,6 +23,14 @@ def test_a_csv_row_with_too_many_values_is_named(tmp_path: Path) -> None:
     ]
 
 
+def test_a_row_is_named_in_a_file_that_is_parsed_while_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("a,b\n" + "1,2\n" * 20_000 + "1,2,3\n")
+    with pytest.raises(ValueError, match=r"a\.csv: CSV parse error: Row #20002: Expected 2 columns, got 3"):
+        rd.read_csv(tmp_path / "a.csv").take_all()
+    (tmp_path / "blank.csv").write_text("\n" * 70_000)
+    assert rd.read_csv(tmp_path / "blank.csv").take_all() == []
+
+
 def skip(row: object) -> str:
     return "skip"
 

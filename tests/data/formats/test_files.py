@@ -27,6 +27,7 @@ from skate.data.datasource import (
 from skate.data.source.files import filesystems, streams
 from skate.data.source.files.file_groups import shared_out
 from skate.data.source.files.file_list import list_files
+from skate.data.source.formats.csv import CSVDatasource
 
 #: A loaded machine draws slowly, which says nothing of the product.
 patient = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -149,12 +150,18 @@ def test_a_large_file_of_lines_is_cut_for_several_tasks(
         "".join(f'{{"n": {at}, "t": "{line}"}}\n' for at, line in enumerate(lines))
     )
     (tmp_path / "a.json").write_text("[" + ",".join(f'{{"n": {at}}}' for at in range(300)) + "]")
+    expected = [{"n": at, "t": line} for at, line in enumerate(lines)]
     for wanted in (1, 2, 7, 40):
         assert texts(rd.read_text(tmp_path / "a.txt", override_num_blocks=wanted)) == lines
-        expected = [{"n": at, "t": line} for at, line in enumerate(lines)]
         assert rd.read_csv(tmp_path / "a.csv", override_num_blocks=wanted).take_all() == expected
         assert rd.read_json(tmp_path / "a.jsonl", override_num_blocks=wanted).take_all() == expected
         assert rd.read_json(tmp_path / "a.json", override_num_blocks=wanted).count() == 300
+    datasource = CSVDatasource(tmp_path / "a.csv")
+    for whole in (32 << 20, 0):  # pieces are read at once, or stream
+        monkeypatch.setattr("skate.data.source.formats.csv._WHOLE", whole)
+        tasks = datasource.get_read_tasks(20)
+        assert len(tasks) > 9
+        assert [row for task in tasks for table in task() for row in table.to_pylist()] == expected
     source = rd.read_text(tmp_path / "a.txt", override_num_blocks=7)
     assert source.materialize().num_blocks() > 3
 

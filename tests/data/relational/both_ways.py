@@ -51,6 +51,8 @@ def check(ds: Dataset, ordered: bool = True, exact: bool = True) -> pa.Table:
 
 def _plain(value: Any, exact: bool) -> Any:
     """Return a value that equals those that are alike: NaN is one value, and -0.0 is not 0.0."""
+    if isinstance(value, list):
+        return [_plain(each, exact) for each in value]
     if not isinstance(value, float):
         return value
     if exact or not math.isfinite(value):

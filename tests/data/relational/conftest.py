@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pyarrow as pa
+import pyarrow.csv
 import pytest
 
 import skate
@@ -11,6 +13,8 @@ from skate.data.relational import stages
 from tests.polars_descriptors import open_all
 
 open_all()
+# Arrow's CSV reader opens a pipe for signals once and for all.
+pyarrow.csv.read_csv(pa.BufferReader(b"a\n1\n"))
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from skate import data
 from skate.data import Dataset
-from skate.data.aggregate import Count, Max, Mean, Min, Std, Sum
+from skate.data.aggregate import Count, CountDistinct, Max, Mean, Min, Std, Sum, Unique
+from skate.data.exchange.aggregate import AggregateKernel
 from skate.data.exchange.join import TYPES
 from skate.data.expressions import col, lit
 from tests.data.relational.both_ways import check, is_staged
@@ -38,7 +39,7 @@ SCHEMA = pa.schema(
         "k": pa.int64(), "i": pa.int32(), "u": pa.uint8(), "f": pa.float64(), "g": pa.float32(), "s": pa.string(),
         "l": pa.large_string(), "y": pa.binary(), "b": pa.bool_(), "d": pa.date32(), "t": pa.timestamp("us"),
         "z": pa.timestamp("ms", "Europe/Berlin"), "n": pa.timestamp("ns", "UTC"), "e": pa.duration("us"),
-        "c": pa.decimal128(10, 2),
+        "c": pa.decimal128(10, 2), "w": pa.timestamp("s"), "x": pa.duration("s"),
     }
 )  # fmt: skip
 TEXTS = ["", "a", "b", "B", "ä", "a b", "longer than twelve bytes", "日本", "a\x00b"]
@@ -61,6 +62,8 @@ VALUES: dict[str, Any] = {
     "e": st.sampled_from([dt.timedelta(0), dt.timedelta(days=-1), dt.timedelta(microseconds=1)]),
     "c": st.sampled_from([decimal.Decimal("0.00"), decimal.Decimal("-1.10"), decimal.Decimal("99999999.99")]),
 }
+VALUES["w"] = st.sampled_from([each.replace(microsecond=0) for each in TIMES])
+VALUES["x"] = st.sampled_from([dt.timedelta(0), dt.timedelta(days=-1), dt.timedelta(seconds=1)])
 NAMES = list(VALUES)
 
 
@@ -215,6 +218,23 @@ def test_groups(table: pa.Table, keys: list[str], name: str, ignore_nulls: bool)
     ds = dataset(table).groupby(keys or None).aggregate(*aggregates(name, ignore_nulls))
     assert is_staged(ds)
     check(ds, exact=False)
+
+
+@given(
+    tables(), st.lists(st.sampled_from(NAMES), unique=True, max_size=2), st.sampled_from(NAMES), st.booleans()
+)
+@some
+def test_distinct_values(table: pa.Table, keys: list[str], name: str, ignore_nulls: bool) -> None:
+    if name in keys:
+        keys.remove(name)
+    count = dataset(table).groupby(keys or None).aggregate(CountDistinct(name, ignore_nulls), Count())
+    assert is_staged(count)
+    check(count, exact=False)
+    kernel = AggregateKernel((), [Unique(name, ignore_nulls, "found"), CountDistinct(name)])
+    values = dataset(table)._exchanged(kernel)
+    assert is_staged(values)
+    check(values)
+    assert not is_staged(dataset(table).groupby("k").aggregate(Unique(name)))
 
 
 @given(

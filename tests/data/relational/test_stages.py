@@ -15,7 +15,8 @@ import pytest
 
 from skate import data
 from skate.data import DataContext, Dataset
-from skate.data.aggregate import AggregateFn, Count, Sum
+from skate.data.aggregate import AggregateFn, Count, Sum, Unique
+from skate.data.exchange.aggregate import AggregateKernel
 from skate.data.expressions import col, lit
 from skate.data.relational import held_rows, polars_run, stages
 from skate.data.relational.polars_run import FrameRun
@@ -154,7 +155,9 @@ def test_errors_are_those_of_the_ordinary_way(files: str, case: str) -> None:
 def test_a_consumer_that_leaves_ends_the_stage(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[FrameRun] = []
     start = FrameRun.__init__
-    monkeypatch.setattr(FrameRun, "__init__", lambda self, frame: (start(self, frame), seen.append(self))[0])
+    monkeypatch.setattr(
+        FrameRun, "__init__", lambda self, *given: (start(self, *given), seen.append(self))[0]
+    )
     monkeypatch.setattr(polars_run, "_AHEAD", 1)
     ds = data.from_arrow(pa.table({"v": list(range(400_000))})).sort("v")
     assert ds.take(2) == [{"v": 0}, {"v": 1}]
@@ -225,6 +228,16 @@ def test_polars_counts_the_rows_of_a_stage(files: str) -> None:
     assert data.read_parquet(files).filter(expr=col("k") == 7).count() == 0
     ds.count()
     assert ", Count)" in ds.stats()
+
+
+def test_distinct_values_come_in_order_of_appearance(files: str) -> None:
+    for ds in (data.read_parquet(files), data.from_arrow(TABLE).sort("s")):
+        assert is_staged(ds._exchanged(AggregateKernel((), [Unique("k")])))
+        ordinary = Dataset(ds._plan, ds.context.copy())
+        ordinary.context.use_relational_engine = False
+        for name, ignore_nulls in (("k", False), ("k", True), ("s", False)):
+            assert ds.unique(name, ignore_nulls) == ordinary.unique(name, ignore_nulls)
+    assert data.read_parquet(files).filter(expr=col("k") == 7).unique("s") == []
 
 
 def test_a_count_that_polars_refuses_runs_the_ordinary_way(

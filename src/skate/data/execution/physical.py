@@ -46,7 +46,8 @@ class Physical:
         self.topology = Topology()
         self._made: dict[int, Running] = {}
         self._users: dict[int, int] = {}
-        self._read_tasks: dict[int, Sequence[Any]] = {}
+        #: The tasks of reads, which are kept so that no other one gets the same identity.
+        self._read_tasks: dict[int, tuple[logical.Read, Sequence[Any]]] = {}
 
     def build(self, plan: logical.Operator) -> Topology:
         """Build the operators for a plan."""
@@ -71,7 +72,7 @@ class Physical:
         if isinstance(node, logical.FromBlocks):
             return FromBlocksRunning(node.name, node.bundles)
         if isinstance(node, logical.Relational):
-            return RelationalRunning(node.name, node.frame, self._block_bytes)
+            return RelationalRunning(node.name, node.frame, self._block_bytes, self._tasks)
         if isinstance(node, logical.Limit):
             return LimitRunning(node.name, node.rows)
         if isinstance(node, logical.Union):
@@ -170,8 +171,8 @@ class Physical:
                 if compute is not None and not compute.plain:
                     # Work that requests more than CPUs is worth several tasks
                     wanted = max(wanted, compute.tasks or available_cpus())
-            found = self._read_tasks[id(node)] = node.datasource.get_read_tasks(wanted, node.limit)
-        return found
+            found = self._read_tasks[id(node)] = node, node.datasource.get_read_tasks(wanted, node.limit)
+        return found[1]
 
     def _block_bytes(self) -> int:
         """The most bytes per block: from the settings, or less if the object store is small."""

@@ -7,7 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from skate.data.exchange.aggregate import AggregateKernel
-from skate.data.exchange.measures import Counted, Moments, Plain
+from skate.data.exchange.lists import Distinct, DistinctCount, ListValues
+from skate.data.exchange.measures import Counted, Measure, Moments, Plain
 from skate.data.relational.kinds import demand
 from skate.data.relational.refusals import Unproven
 
@@ -17,9 +18,9 @@ _SCHEMAS_MAX = 256
 
 
 def result_schema(kernel: AggregateKernel, schema: pa.Schema) -> pa.Schema:
-    """Return the schema of the ordinary way's result, for aggregations that `aggregate` translates."""
+    """Return the schema of the ordinary way's result, for aggregations that `Aggregates` translates."""
     measures = [(each.name, each.on, each.measure()) for each in kernel.aggregations]
-    facts = [(name, on, type(made), *sorted(vars(made).items())) for name, on, made in measures]
+    facts = [(name, on, _facts(made)) for name, on, made in measures]
     key = (kernel.keys, tuple(facts), schema)
     found = _schemas.get(key)
     if found is None:
@@ -32,63 +33,115 @@ def result_schema(kernel: AggregateKernel, schema: pa.Schema) -> pa.Schema:
     return found
 
 
-def aggregate(polars: Any, aggregation: Any, schema: pa.Schema) -> Any:
-    """Translate an aggregation. Raises Unproven for those that may differ."""
-    measure = aggregation.measure()
-    if aggregation.on is None:
-        if type(measure) is Counted and measure.mode == "all":
-            return polars.len()
-        raise Unproven(aggregation.name)
-    if aggregation.on not in schema.names:
-        raise Unproven(f"there is no column {aggregation.on!r}")
-    kind = demand(schema.field(aggregation.on).type)
-    column = polars.col(aggregation.on)
-    if type(measure) is Counted:
-        return {"all": polars.len(), "only_valid": column.count(), "only_null": column.null_count()}[
-            measure.mode
-        ]
-    if type(measure) is Plain:
-        return _plain(polars, measure, column, kind)
-    if type(measure) is Moments:
-        return _moments(polars, measure, column, kind)
-    raise Unproven(aggregation.name)
+def _facts(measure: Any) -> tuple[Any, ...]:
+    """Return all that distinguishes a measure from others."""
+    values = sorted(vars(measure).items())
+    return type(measure), *(
+        (name, _facts(value) if isinstance(value, Measure) else value) for name, value in values
+    )
 
 
-def _plain(polars: Any, measure: Plain, column: Any, kind: pa.DataType) -> Any:
-    types = pa.types
-    found: Any
-    if measure.function == "sum":
-        if types.is_signed_integer(kind):
-            found = column.cast(polars.Int64).sum()
-        elif types.is_unsigned_integer(kind) or types.is_boolean(kind):
-            found = column.cast(polars.UInt64).sum()
-        elif types.is_floating(kind):
-            found = column.cast(polars.Float64).sum()
+class Aggregates:
+    """Translates aggregations of one frame, of groups or of all rows.
+
+    Polars aggregates few simple expressions, each once; the results are computed from those, a row per group.
+    """
+
+    def __init__(self, polars: Any, schema: pa.Schema, grouped: bool) -> None:
+        self.polars = polars
+        self.schema = schema
+        self.grouped = grouped
+        self._made: dict[tuple[Any, ...], Any] = {}
+
+    @property
+    def made(self) -> list[Any]:
+        """The expressions to aggregate, which the results of `result` refer to."""
+        return list(self._made.values())
+
+    def _aggregated(self, expression: Any, *facts: Any) -> Any:
+        """Return the column of an aggregated expression, which the facts determine."""
+        name = f"a{list(self._made).index(facts) if facts in self._made else len(self._made)}"
+        self._made.setdefault(facts, expression.alias(name))
+        return self.polars.col(name)
+
+    def result(self, aggregation: Any) -> Any:
+        """Translate an aggregation. Raises Unproven for those that may differ."""
+        measure = aggregation.measure()
+        if aggregation.on is None:
+            if type(measure) is Counted and measure.mode == "all":
+                return self._aggregated(self.polars.len(), "len")
+            raise Unproven(aggregation.name)
+        if aggregation.on not in self.schema.names:
+            raise Unproven(f"there is no column {aggregation.on!r}")
+        kind = demand(self.schema.field(aggregation.on).type)
+        if type(measure) is Counted:
+            return self._counted(aggregation.on, measure.mode)
+        if type(measure) is Plain:
+            return self._plain(aggregation.on, measure, kind)
+        if type(measure) is Moments:
+            return self._moments(aggregation.on, measure, kind)
+        return self._distinct(aggregation.on, measure)
+
+    def _counted(self, on: str, mode: str) -> Any:
+        if mode == "all":
+            return self._aggregated(self.polars.len(), "len")
+        column = self.polars.col(on)
+        counted = column.count() if mode == "only_valid" else column.null_count()
+        return self._aggregated(counted, mode, on)
+
+    def _plain(self, on: str, measure: Plain, kind: pa.DataType) -> Any:
+        polars, types, function = self.polars, pa.types, measure.function
+        column = polars.col(on)
+        found: Any
+        if function == "sum":
+            if types.is_signed_integer(kind):
+                found = column.cast(polars.Int64).sum()
+            elif types.is_unsigned_integer(kind) or types.is_boolean(kind):
+                found = column.cast(polars.UInt64).sum()
+            elif types.is_floating(kind):
+                return self._where_known(on, measure.ignore_nulls, self._sum_of_floats(on))
+            else:
+                raise Unproven(f"the sum of {kind}")
+        elif function in ("min", "max"):
+            if types.is_duration(kind) or types.is_decimal(kind):
+                raise Unproven(f"the {function} of {kind}")
+            found = getattr(column, function)()
         else:
-            raise Unproven(f"the sum of {kind}")
-    elif measure.function in ("min", "max"):
-        if types.is_duration(kind) or types.is_decimal(kind):
-            raise Unproven(f"the {measure.function} of {kind}")
-        found = getattr(column, measure.function)()
-    else:
-        raise Unproven(measure.function)
-    return _where_known(polars, measure.ignore_nulls, column, found)
+            raise Unproven(function)
+        return self._where_known(on, measure.ignore_nulls, self._aggregated(found, function, on))
 
+    def _sum_of_floats(self, on: str) -> Any:
+        return self._aggregated(self.polars.col(on).cast(self.polars.Float64).sum(), "float sum", on)
 
-def _moments(polars: Any, measure: Moments, column: Any, kind: pa.DataType) -> Any:
-    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
-        raise Unproven(f"the mean of {kind}")
-    numbers = column.cast(polars.Float64)
-    if measure.ddof is None:
-        found = numbers.sum() / column.count()
-    else:
-        few = column.count() <= measure.ddof
-        apart = numbers - numbers.mean()  # Polars loses digits of large numbers
-        found = polars.when(few).then(float("nan")).otherwise(apart.std(ddof=measure.ddof))
-    return _where_known(polars, measure.ignore_nulls, column, found)
+    def _moments(self, on: str, measure: Moments, kind: pa.DataType) -> Any:
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+            raise Unproven(f"the mean of {kind}")
+        count = self._counted(on, "only_valid")
+        if measure.ddof is None:
+            found = self._sum_of_floats(on) / count
+        else:
+            numbers = self.polars.col(on).cast(self.polars.Float64)
+            apart = numbers - numbers.mean()  # Polars loses digits of large numbers
+            spread = self._aggregated(apart.std(ddof=measure.ddof), "std", on, measure.ddof)
+            found = self.polars.when(count <= measure.ddof).then(float("nan")).otherwise(spread)
+        return self._where_known(on, measure.ignore_nulls, found)
 
+    def _where_known(self, on: str, ignore_nulls: bool, found: Any) -> Any:
+        """Return null for groups without values, or for those with a null if nulls are not ignored."""
+        known = self._counted(on, "only_valid") > 0
+        if not ignore_nulls:
+            known = known & (self._counted(on, "only_null") == 0)
+        return self.polars.when(known).then(found)
 
-def _where_known(polars: Any, ignore_nulls: bool, column: Any, found: Any) -> Any:
-    """Return null for groups without values, or for those with a null if nulls are not ignored."""
-    known = column.count() > 0
-    return polars.when(known if ignore_nulls else known & (column.null_count() == 0)).then(found)
+    def _distinct(self, on: str, measure: Any) -> Any:
+        if type(measure) is ListValues:  # other values than lists are taken as they are
+            measure = measure.then
+        column = self.polars.col(on)
+        values = column.drop_nulls() if measure.ignore_nulls else column
+        if type(measure) is DistinctCount:
+            counted = values.n_unique().cast(self.polars.Int64)
+            return self._aggregated(counted, "distinct count", on, measure.ignore_nulls)
+        if type(measure) is Distinct and not self.grouped:  # groups lose the order of their rows
+            listed = values.unique(maintain_order=True).implode()
+            return self._aggregated(listed, "distinct", on, measure.ignore_nulls)
+        raise Unproven(type(measure).__name__)

@@ -35,6 +35,8 @@ class Translator:
     def __init__(self, polars: Any, schema: pa.Schema) -> None:
         self.polars = polars
         self.schema = schema
+        #: Types by the identity of their expressions, which are kept so that no other one gets it.
+        self._kinds: dict[int, tuple[Expr, pa.DataType]] = {}
 
     def condition(self, expr: Expr) -> Any:
         """Translate a boolean expression."""
@@ -44,10 +46,13 @@ class Translator:
 
     def kind(self, expr: Expr) -> pa.DataType:
         """Return the type of an expression's values."""
-        found = expr.get_type(self.schema)
-        if found is None:
-            raise Unproven(f"the type of {expr!r}")
-        return demand(found)
+        known = self._kinds.get(id(expr))
+        if known is None:
+            found = expr.get_type(self.schema)
+            if found is None:
+                raise Unproven(f"the type of {expr!r}")
+            known = self._kinds[id(expr)] = expr, demand(found)
+        return known[1]
 
     def value(self, expr: Expr) -> Any:
         """Translate an expression."""

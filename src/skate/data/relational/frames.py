@@ -12,10 +12,11 @@ from skate.data.exchange.join import JoinKernel
 from skate.data.exchange.sort import SortKernel
 from skate.data.expressions.tree import LiteralExpr
 from skate.data.plan import operators as logical
-from skate.data.relational.aggregates import aggregate, result_schema
+from skate.data.relational.aggregates import Aggregates, result_schema
 from skate.data.relational.conditions import Translator
 from skate.data.relational.held_rows import Place, RowBudget
-from skate.data.relational.kinds import demand, polars_types, supported
+from skate.data.relational.kinds import demand, polars_types, supported, without_seconds
+from skate.data.relational.own_scans import Scans, is_own
 from skate.data.relational.refusals import Unproven
 from skate.data.steps.columns import ProjectStep
 
@@ -23,6 +24,9 @@ _KINDS = {
     "inner": "inner", "left_outer": "left", "full_outer": "full", "left_semi": "semi", "left_anti": "anti",
     "right_semi": "semi", "right_anti": "anti",
 }  # fmt: skip
+#: The column of a count.
+_ROWS = "rows"
+_COUNT = pa.schema([(_ROWS, pa.int64())])
 
 
 class Frame(NamedTuple):
@@ -42,18 +46,19 @@ class Frame(NamedTuple):
 class Frames:
     """Translates plans. Raises Unproven for those whose result may differ."""
 
-    def __init__(self, polars: Any, budget: RowBudget) -> None:
+    def __init__(self, polars: Any, budget: RowBudget, scans: Scans) -> None:
         self.polars = polars
         self.budget = budget
+        self.scans = scans
 
     def of(self, node: logical.Operator, place: Place = Place.LAST) -> Frame:
         """Translate a plan, or a part of it; `place` is what follows the part."""
         if getattr(node, "compute", None) not in (None, Compute()):
             raise Unproven("resources")
         if isinstance(node, logical.Read):
-            return self._read(node)
+            return self._blocks(self.scans.tables(node)) if is_own(node) else self._read(node)
         if isinstance(node, logical.FromBlocks):
-            return self._blocks(node)
+            return self._blocks([bundle.table() for bundle in node.bundles])
         if isinstance(node, logical.Exchange):
             return self._exchange(node, place)
         if isinstance(node, logical.Union):
@@ -74,7 +79,8 @@ class Frames:
     # -- sources
 
     def _read(self, node: logical.Read) -> Frame:
-        found = node.datasource.plain_scan(node.predicate) if node.parallelism < 1 else None
+        scan = getattr(node.datasource, "plain_scan", None)
+        found = scan(node.predicate) if scan is not None and node.parallelism < 1 else None
         if found is None:
             raise Unproven(node.name)
         paths, schema, columns = found
@@ -98,15 +104,14 @@ class Frames:
             if read.get(name) != kind:
                 raise Unproven(f"the column {name!r} is {read.get(name)} in Polars, not {kind}")
 
-    def _blocks(self, node: logical.FromBlocks) -> Frame:
-        tables = [bundle.table() for bundle in node.bundles]
+    def _blocks(self, tables: list[pa.Table]) -> Frame:
         if not tables or any(not table.schema.equals(tables[0].schema) for table in tables):
             raise Unproven("blocks with several schemas")
         schema = tables[0].schema.remove_metadata()
         for field in schema:
             demand(field.type)
         whole = pa.concat_tables(table.replace_schema_metadata(None) for table in tables)
-        lazy = self.polars.from_arrow(whole, rechunk=False).lazy()
+        lazy = self.polars.from_arrow(without_seconds(whole), rechunk=False).lazy()
         self._check(lazy, schema)
         _check_fields(schema)
         return Frame(lazy, schema)
@@ -167,13 +172,16 @@ class Frames:
         if len(set(names)) < len(names):
             raise Unproven("columns with one name")
         before = self._counted(before, [*kernel.keys, *(each.on for each in kernel.aggregations if each.on)])
-        made = [aggregate(self.polars, each, before.schema).alias(each.name) for each in kernel.aggregations]
+        aggregates = Aggregates(self.polars, before.schema, bool(kernel.keys))
+        results = [aggregates.result(each).alias(each.name) for each in kernel.aggregations]
         schema = result_schema(kernel, before.schema)
         if not kernel.keys:
-            return Frame(before.lazy.select(made), schema, True)
-        keys = [self._key(before, name).alias(name) for name in kernel.keys]
-        grouped = before.lazy.group_by(keys).agg(made)
-        return Frame(grouped.sort(kernel.keys, nulls_last=True), schema)
+            return Frame(before.lazy.select(aggregates.made).select(results), schema, True)
+        inner = [f"k{at}" for at in range(len(kernel.keys))]
+        keys = [self._key(before, name).alias(key) for name, key in zip(kernel.keys, inner, strict=True)]
+        grouped = before.lazy.group_by(keys).agg(aggregates.made).sort(inner, nulls_last=True)
+        named = [self.polars.col(key).alias(name) for name, key in zip(kernel.keys, inner, strict=True)]
+        return Frame(grouped.select([*named, *results]), schema)
 
     def _sort(self, kernel: SortKernel, before: Frame) -> Frame:
         before = self._counted(before, before.schema.names)
@@ -255,8 +263,14 @@ def _check_fields(schema: pa.Schema) -> None:
         raise Unproven("columns with one name, or without nulls")
 
 
+def count_of(polars: Any, frame: Frame) -> Frame:
+    """Return the frame of the number of rows."""
+    return Frame(frame.lazy.select(polars.len().cast(polars.Int64).alias(_ROWS)), _COUNT, True)
+
+
 def check_result(frame: Frame) -> None:
     """Raise Unproven if a column of the result has a type that does not come back from Polars unchanged."""
     for field in frame.schema:
-        if not supported(field.type):
-            raise Unproven(f"values of type {field.type}")
+        kind = field.type
+        if not supported(kind.value_type if pa.types.is_large_list(kind) else kind):
+            raise Unproven(f"values of type {kind}")

@@ -15,8 +15,6 @@ _ANY = "any"
 def supported(kind: pa.DataType) -> bool:
     """True if values of a type pass through Polars unchanged, and are equal and ordered there as in Arrow."""
     types = pa.types
-    if types.is_timestamp(kind) or types.is_duration(kind):
-        return bool(kind.unit != "s")  # Polars has no seconds
     if types.is_decimal128(kind):
         return bool(0 <= kind.scale <= kind.precision)
     return bool(
@@ -25,7 +23,22 @@ def supported(kind: pa.DataType) -> bool:
         or types.is_boolean(kind)
         or kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
         or types.is_date32(kind)
+        or types.is_timestamp(kind)
+        or types.is_duration(kind)
     )
+
+
+def without_seconds(table: pa.Table) -> pa.Table:
+    """Return a table with milliseconds for whole seconds, which Polars does not have. Raises ArrowInvalid for those
+    that have none.
+    """
+    for at, field in enumerate(table.schema):
+        kind = field.type
+        if pa.types.is_timestamp(kind) and kind.unit == "s":
+            table = table.set_column(at, field.name, table.column(at).cast(pa.timestamp("ms", kind.tz)))
+        elif pa.types.is_duration(kind) and kind.unit == "s":
+            table = table.set_column(at, field.name, table.column(at).cast(pa.duration("ms")))
+    return table
 
 
 def demand(kind: pa.DataType) -> pa.DataType:

@@ -15,7 +15,9 @@ import pyarrow as pa
 
 from skate import procfs
 from skate.data.context import available_cpus
+from skate.data.relational.deferred import DeferredFrame
 from skate.data.relational.frames import Frame
+from skate.data.relational.own_scans import TasksOf
 from skate.data.relational.refusals import StageRefused
 
 #: The variable that Polars reads once, when it is imported.
@@ -58,8 +60,9 @@ def load() -> Any | None:
 class FrameRun:
     """One run of a frame, which a thread of its own reads, so that a consumer who waits can be interrupted."""
 
-    def __init__(self, frame: Frame) -> None:
-        self._frame = frame
+    def __init__(self, frame: Frame | DeferredFrame, tasks_of: TasksOf) -> None:
+        self._given = frame
+        self._tasks_of = tasks_of
         self._tables: queue.Queue[Any] = queue.Queue(_AHEAD)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._read, name="skate-relational", daemon=True)
@@ -76,14 +79,16 @@ class FrameRun:
                 found = self._tables.get()
                 if found is None:
                     break
+                if isinstance(found, pa.Schema):
+                    if not count:
+                        yield found.empty_table()
+                    break
                 if isinstance(found, BaseException):
                     if count:
                         raise pa.ArrowInvalid(f"Polars stopped in the middle of a result: {found}") from found
                     raise StageRefused(str(found)) from found
                 count += 1
                 yield found
-            if not count:
-                yield self._frame.schema.empty_table()
         finally:
             self._closed.set()
 
@@ -95,19 +100,17 @@ class FrameRun:
 
     def _read(self) -> None:
         try:
-            for piece in self._pieces():
-                if piece.height and not self._put(as_table(piece, self._frame.schema)):
+            given = self._given
+            frame = given if isinstance(given, Frame) else given.now(self._tasks_of, self._is_wanted)
+            for piece in _pieces(frame):
+                if piece.height and not self._put(as_table(piece, frame.schema)):
                     return
-            self._put(None)
+            self._put(frame.schema)
         except BaseException as error:  # a panic of Polars is none of the usual exceptions
             self._put(error)
 
-    def _pieces(self) -> Iterator[Any]:
-        lazy = self._frame.lazy
-        if self._frame.one_row:  # pieces in order would cost some milliseconds
-            return iter((lazy.collect(engine="streaming"),))
-        found: Iterator[Any] = lazy.collect_batches(maintain_order=True, engine="streaming")
-        return found
+    def _is_wanted(self) -> bool:
+        return not self._closed.is_set()
 
     def _put(self, value: Any) -> bool:
         """Pass a value to the consumer; return False if there is none any more."""
@@ -116,6 +119,13 @@ class FrameRun:
                 self._tables.put(value, timeout=_LOOK_SECONDS)
                 return True
         return False
+
+
+def _pieces(frame: Frame) -> Iterator[Any]:
+    if frame.one_row:  # pieces in order would cost some milliseconds
+        return iter((frame.lazy.collect(engine="streaming"),))
+    found: Iterator[Any] = frame.lazy.collect_batches(maintain_order=True, engine="streaming")
+    return found
 
 
 def as_table(piece: Any, schema: pa.Schema) -> pa.Table:

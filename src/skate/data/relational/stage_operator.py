@@ -15,11 +15,14 @@ STAGE = "stage"
 
 
 class RelationalRunning(Running):
-    """Yields the rows of a frame of `skate.data.relational`."""
+    """Yields the rows of a frame of `skate.data.relational`; `tasks_of` returns the read tasks of a scan."""
 
-    def __init__(self, name: str, frame: Any, block_bytes: Callable[[], int]) -> None:
+    def __init__(
+        self, name: str, frame: Any, block_bytes: Callable[[], int], tasks_of: Callable[[Any], Any]
+    ) -> None:
         super().__init__(name, 0)
         self._frame = frame
+        self._tasks_of = tasks_of
         self._block_bytes = block_bytes
         self._begun = False
         self._run: Any = None
@@ -37,7 +40,7 @@ class RelationalRunning(Running):
         """Run the frame, and yield blocks; end early if no consumer needs more."""
         from skate.data.relational.polars_run import FrameRun  # only plans with such a stage need it
 
-        self._run = FrameRun(self._frame)
+        self._run = FrameRun(self._frame, self._tasks_of)
         self._run.start()  # Polars works while the session is asked for its limits
         tables = self._run.tables()
         try:

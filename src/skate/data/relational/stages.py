@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
-import pyarrow as pa
-
 from skate.data.context import DataContext, ExecutionResources
 from skate.data.plan import operators as logical
 from skate.data.relational import polars_run
-from skate.data.relational.frames import Frame, Frames, check_result
+from skate.data.relational.deferred import DeferredFrame
+from skate.data.relational.frames import Frame, Frames, check_result, count_of
 from skate.data.relational.held_rows import RowBudget
+from skate.data.relational.own_scans import FirstRows, is_own
+from skate.data.relational.used_columns import columns_used
 from skate.data.source.formats.parquet import ParquetDatasource
 
 #: The least bytes to read for which Polars is used; more where it has to be imported first, which takes 0.1 s.
@@ -19,9 +20,6 @@ _BYTES = 4 << 20
 _BYTES_TO_IMPORT = 24 << 20
 #: A sort holds its input, its result and the pieces in between.
 _COPIES = 3
-#: The column of a count.
-_ROWS = "rows"
-_COUNT = pa.schema([(_ROWS, pa.int64())])
 #: The share of the memory to use if there is no session.
 _SHARE_OF_MEMORY = 0.25
 
@@ -45,7 +43,8 @@ def counted(plan: logical.Operator) -> logical.Relational | None:
         return None
     polars = polars_run.load()
     assert polars is not None
-    rows = Frame(plan.frame.lazy.select(polars.len().cast(polars.Int64).alias(_ROWS)), _COUNT, True)
+    deferred = isinstance(plan.frame, DeferredFrame)
+    rows = plan.frame.counted() if deferred else count_of(polars, plan.frame)
     return logical.Relational((), rows, f"{plan.label[:-1]}, Count)")
 
 
@@ -66,7 +65,7 @@ def _pays(plan: logical.Operator, context: DataContext) -> int:
 def _bytes(source: logical.Operator) -> int:
     if isinstance(source, logical.FromBlocks):
         return sum(bundle.bytes for bundle in source.bundles)
-    if isinstance(source, logical.Read) and type(source.datasource) is ParquetDatasource:
+    if isinstance(source, logical.Read) and (type(source.datasource) is ParquetDatasource or is_own(source)):
         return source.datasource.estimate_inmemory_data_size() or 0
     return 0
 
@@ -102,7 +101,7 @@ class _Stages:
             self.done[id(plan)] = found
         return found
 
-    def _frame(self, plan: logical.Operator, is_last: bool) -> Frame | None:
+    def _frame(self, plan: logical.Operator, is_last: bool) -> Frame | DeferredFrame | None:
         steps = list(plan.walk())
         # A scan whose rows go to users' functions stays with them in the workers.
         gains = any(isinstance(each, logical.Exchange) for each in steps) or (
@@ -111,11 +110,12 @@ class _Stages:
         if not gains or isinstance(plan, (logical.Read, logical.FromBlocks)) and not _filters(plan):
             return None
         try:
-            frame = Frames(self.polars, RowBudget(self.most)).of(plan)
+            first = FirstRows(columns_used(plan, None))
+            frame = Frames(self.polars, RowBudget(self.most), first).of(plan)
             check_result(frame)
         except Exception:  # whatever is wrong with the plan, the ordinary way says it
             return None
-        return frame
+        return DeferredFrame(self.polars, plan, self.most) if first.scans else frame
 
 
 def _filters(step: logical.Operator) -> bool:

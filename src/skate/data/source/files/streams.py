@@ -20,6 +20,8 @@ _COMPRESSIONS = {
 }  # fmt: skip
 ATTEMPTS = 10
 _WAIT_SECONDS_MAX = 32.0
+#: The end of a line is searched in pieces of this many bytes.
+_SEARCHED = 64 << 10
 
 
 def compression_of(path: str) -> str | None:
@@ -120,6 +122,20 @@ def lines_at_once(file: Any, size: int) -> Iterator[bytes]:
         kept = kept[cut:] + data
     if kept:
         yield kept
+
+
+def line_from(file: Any, position: int) -> int:
+    """Return where the first line begins at or after a position of a random-access file; its end if none does."""
+    if not position:
+        return 0
+    at = position - 1  # a line that begins here follows the end of another
+    file.seek(at)
+    for data in chunks(file, _SEARCHED):
+        cut: int = data.find(b"\n")
+        if cut >= 0:
+            return at + cut + 1
+        at += len(data)
+    return at
 
 
 def lines_of_range(file: Any, start: int, end: int, size: int) -> Iterator[bytes]:

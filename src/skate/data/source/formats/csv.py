@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import copy
 import itertools
+import os
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
+import pyarrow.fs as pafs
 
+from skate.data import block as blocks
 from skate.data.source.files import streams
+from skate.data.source.files.filesystems import is_local
 from skate.data.source.files.source import FileBasedDatasource, Piece, named
 
-#: A file up to this many bytes is read at once, so that a column's type fits all of its values.
+#: A file, or a piece of one, up to this many bytes is read at once, so that a column's type fits all of its values.
 _WHOLE = 32 << 20
 #: A larger one is read in chunks of this many bytes; the first chunk determines the types.
 _CHUNK = 8 << 20
+#: A file up to this many bytes is read before it is parsed.
+_COPIED = 1 << 16
+#: The first rows of a file are those in this many bytes.
+_FIRST = 1 << 18
 _OPTION_TYPES = {
     "read_options": pacsv.ReadOptions,
     "parse_options": pacsv.ParseOptions,
@@ -56,22 +64,61 @@ class CSVDatasource(FileBasedDatasource):
         return "CSV"
 
     def with_columns(self, columns: tuple[str, ...]) -> CSVDatasource | None:
-        if self._parser is not None or self._include_paths or self._csv["convert_options"].include_columns:
+        options = self._csv["convert_options"]
+        if self._has_values_in_paths() or self._include_paths or options.include_columns:
             return None  # the columns from the path are known when a file is read
+        if not set(options.column_types) <= set(columns):
+            return None  # values of other types are errors
         made = copy.copy(self)
         made._columns = list(columns)
         return made
 
+    def _has_values_in_paths(self) -> bool:
+        return self._parser is not None and any(self._parser(path) for path in self._paths())
+
+    def is_plain(self) -> bool:
+        """True if reading local files in the driver, once or twice, is the same as in workers."""
+        shuffled = self._shuffle is not None or self._limit is not None
+        calls_user = self._csv["parse_options"].invalid_row_handler is not None
+        return not shuffled and not calls_user and is_local(self._filesystem)
+
+    def first_rows(self) -> pa.Table:
+        """Return the first rows of the first file. Raises as reading does."""
+        path = self._files[0].path
+        with self._open_input_source(self._filesystem, path, **self._open_args) as file:
+            head = file.read(_FIRST)
+        if len(head) == _FIRST:
+            head = head[: head.rfind(b"\n") + 1]
+        return self._with_path(blocks.from_batch(self._whole(head, path)), path)
+
     def _read_stream(self, f: pa.NativeFile, path: str) -> Iterator[pa.Table]:
+        table = self._unbuffered(f, path)
+        if table is not None:
+            yield table
+            return
         head = f.read(_WHOLE + 1)
         if len(head) <= _WHOLE:
             yield self._whole(head, path)
             return
         yield from self._streamed(
-            streams.Joined(itertools.chain((head,), streams.chunks(f, _CHUNK))),
+            pa.PythonFile(streams.Joined(itertools.chain((head,), streams.chunks(f, _CHUNK))), "r"),
             self._csv["read_options"],
             path,
         )
+
+    def _unbuffered(self, f: pa.NativeFile, path: str) -> pa.Table | None:
+        """Read a local file as Arrow does, without a copy of its bytes; return None for others, and for errors."""
+        local = isinstance(self._filesystem, pafs.LocalFileSystem)
+        if not local or self.resolve_compression(path, self._open_args):
+            return None
+        if not _COPIED < os.stat(path).st_size <= _WHOLE:
+            return None
+        try:
+            return pacsv.read_csv(f, **self._csv_options(self._csv["read_options"]))
+        except (pa.ArrowInvalid, KeyError):
+            f.close()
+        with self._open_input_source(self._filesystem, path, **self._open_args) as again:
+            return self._whole(again.read(), path)  # its errors name the row
 
     def _whole(self, data: bytes, path: str) -> pa.Table:
         if not data.strip():
@@ -87,7 +134,7 @@ class CSVDatasource(FileBasedDatasource):
         options = _copied(reading)
         options.block_size = self._block_size or _CHUNK
         try:
-            reader = pacsv.open_csv(pa.PythonFile(file, "r"), **self._csv_options(options))
+            reader = pacsv.open_csv(file, **self._csv_options(options))
             for batch in reader:
                 yield pa.Table.from_batches([batch])
         except pa.ArrowInvalid as error:
@@ -99,20 +146,35 @@ class CSVDatasource(FileBasedDatasource):
             raise _unknown(error, path) from None
 
     def _read_range(self, f: pa.NativeFile, piece: Piece) -> Iterator[pa.Table]:
+        begin, end = (streams.line_from(f, at) for at in (piece.start, piece.end or 0))
+        if begin >= end:
+            return
+        reading = self._reading_of(f, begin)
+        section = f.get_stream(begin, end - begin)
+        if end - begin > _WHOLE:
+            yield from self._streamed(section, reading, piece.path)
+            return
+        if not is_local(self._filesystem):
+            reading.block_size = self._block_size or _CHUNK
+        try:
+            yield pacsv.read_csv(section, **self._csv_options(reading))
+        except pa.ArrowInvalid as error:
+            f.seek(begin)
+            if f.read(end - begin).strip():
+                raise named(error, piece.path) from None
+        except KeyError as error:
+            raise _unknown(error, piece.path) from None
+
+    def _reading_of(self, f: pa.NativeFile, begin: int) -> pacsv.ReadOptions:
+        """Return the options to read the lines from a position, with the names of the columns."""
         reading = _copied(self._csv["read_options"])
-        if not piece.start:
-            lines = streams.lines_of_range(f, 0, piece.end or 0, _CHUNK)
-        else:
+        if begin:
             if not reading.column_names and not reading.autogenerate_column_names:
                 reading.column_names = self._header(f)
             elif reading.autogenerate_column_names:
                 reading.column_names = [f"f{at}" for at in range(len(self._header(f)))]
             reading.autogenerate_column_names = False
-            lines = streams.lines_of_range(f, piece.start, piece.end or 0, _CHUNK)
-        first = next(lines, b"")
-        if not first.strip():
-            return
-        yield from self._streamed(streams.Joined(itertools.chain((first,), lines)), reading, piece.path)
+        return reading
 
     def _header(self, f: pa.NativeFile) -> list[str]:
         """Return the column names, which only the first piece of a file contains; generated if the file has none."""

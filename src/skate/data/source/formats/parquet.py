@@ -178,8 +178,8 @@ class ParquetDatasource(FileBasedDatasource):
 
     def _sizes(self, files: Sequence[Listed]) -> list[int]:
         """Return the size in memory of each file: from its footer, or extrapolated from the footers that were read."""
-        growth = self._growth()
         known = self._footers
+        growth = 0.0 if all(file.path in known for file in files) else self._growth()
         return [
             known[file.path].bytes_of(self._columns)
             if file.path in known
