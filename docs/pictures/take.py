@@ -1,7 +1,7 @@
 """Takes the pictures of this folder anew, from real runs: examples with their pages, and the page of a session.
 
 make browser && .venv/bin/python docs/pictures/take.py            all of them, in about five minutes on two CPUs
-.venv/bin/python docs/pictures/take.py main_job --steps 150       of one example, called with these words
+.venv/bin/python docs/pictures/take.py main_job                   of one example; words that follow are passed to it
 """
 
 from __future__ import annotations
