@@ -142,8 +142,7 @@ class NodeCore:
         self.memory_pressure.kill_share = options.get("kill_share", KILL_SHARE)
         self.members.here.facts = options.get("facts", {})
         self.scheduler.short_tasks.workers = options.get("short_task_workers", 1 << 30)
-        if "linear_max" in options:
-            self.peers.where.linear_max = options["linear_max"]
+        self.peers.where.linear_max = options.get("linear_max", self.peers.where.linear_max)
 
     # -- composition: components take their dependencies in __init__; where two call each other, one is connected later
 

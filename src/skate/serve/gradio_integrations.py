@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from skate.serve.deployment import deployment
-from skate.serve.exceptions import RayServeException
 from skate.serve.ingress.views import ingress
 
 try:
     import gradio
+    from fastapi import FastAPI
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "skate.serve.gradio_integrations needs Gradio, which is not installed: run 'pip install gradio'"
@@ -47,12 +47,7 @@ class GradioIngress:
 
     def __serve_build_asgi_app__(self) -> Any:
         """Return the application that answers the replica's HTTP requests."""
-        from fastapi import FastAPI
-
-        try:
-            return gradio.mount_gradio_app(FastAPI(), self.blocks, path="")
-        except Exception as error:
-            raise RayServeException(f"Gradio could not create the web application: {error}") from error
+        return gradio.mount_gradio_app(FastAPI(), self.blocks, path="")
 
 
 #: A ready deployment: `GradioServer.options(num_replicas=1).bind(builder)`.
