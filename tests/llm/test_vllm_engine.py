@@ -19,7 +19,7 @@ from skate.llm import EngineArgs, SamplingParams
 from skate.llm.engines import Place, decided
 from skate.llm.errors import BadRequest, EngineStopped, Overloaded, PromptTooLong, UnknownModel
 from skate.llm.openai.model_service import ModelService
-from skate.llm.openai.requests import CompletionRequest
+from skate.llm.openai.requests import ChatCompletionRequest, CompletionRequest
 from skate.llm.vllm import VllmEngine, bind_workers
 from skate.llm.vllm_build import vllm_build
 from skate.serve.llm import LLMConfig, LLMServer
@@ -42,6 +42,9 @@ class VLLMValidationError(VLLMClientError):
 
 class QueueOverflowError(Exception):
     """As vLLM's."""
+
+
+LIKELIEST = SimpleNamespace(logprob=-0.25, rank=1)
 
 
 class FakeVllm:
@@ -85,7 +88,10 @@ class FakeVllm:
                     for index in range(params.n)
                 ]
                 asked = getattr(params, "prompt_logprobs", None)
-                likely = [None, *({each: SimpleNamespace(logprob=-2.0)} for each in tokens[1:])]
+                likely = [
+                    None,
+                    *({each: SimpleNamespace(logprob=-2.0, rank=9), 6: LIKELIEST} for each in tokens[1:]),
+                ]
                 yield SimpleNamespace(
                     prompt_token_ids=tokens,
                     outputs=outputs,
@@ -259,28 +265,65 @@ def test_a_cross_encoder_gets_both_texts_and_where_the_second_begins() -> None:
     assert not started().scores_pairs
 
 
-def test_an_echo_has_the_log_probabilities_of_the_prompt() -> None:
-    async def answers(**more: Any) -> Any:
+def answers(**given: Any) -> list[Any]:
+    """The whole response of the API, or the events of its stream."""
+
+    async def run() -> list[Any]:
         engine = VllmEngine(EngineArgs("m"))
         await engine.start()
-        request = CompletionRequest(prompt=[7, 8], max_tokens=2, echo=True, logprobs=1, **more)
-        return [each async for each in service(engine).completions(request)]
-
-    def service(engine: VllmEngine) -> ModelService:
         engine.__dict__["text"] = SimpleNamespace(
-            token=str, decode=lambda tokens: "".join(map(str, tokens)), token_bytes=lambda token: None
+            token=str,
+            decode=lambda tokens: "".join(map(str, tokens)),
+            token_bytes=lambda token: None,
+            chat=lambda messages, template, **options: messages[-1]["content"],
+            encode=lambda text, special: [ord(each) for each in text],
         )
-        return ModelService(engine, "m")
+        service = ModelService(engine, "m")
+        if "messages" in given:
+            return [each async for each in service.chat(ChatCompletionRequest(**given))]
+        return [each async for each in service.completions(CompletionRequest(**given))]
 
-    (whole,) = asyncio.run(answers())
+    return asyncio.run(run())
+
+
+def test_an_echo_has_the_log_probabilities_of_the_prompt() -> None:
+    given = {"prompt": [7, 8], "max_tokens": 2, "echo": True, "logprobs": 1}
+    (whole,) = answers(**given)
     logprobs = whole.choices[0].logprobs
     assert logprobs["tokens"] == ["7", "8", "8", "7"] and logprobs["text_offset"] == [0, 1, 2, 3]
     assert logprobs["token_logprobs"] == [None, -2.0, -1.0, -1.0] and logprobs["top_logprobs"][0] is None
-    events = "".join(asyncio.run(answers(stream=True))).split("\n\n")
+    events = "".join(answers(**given, stream=True)).split("\n\n")
     first = json.loads(events[0].removeprefix("data: "))["choices"][0]
     assert first["text"] == "78" and first["logprobs"]["token_logprobs"] == [None, -2.0]
     second = json.loads(events[1].removeprefix("data: "))["choices"][0]
     assert second["logprobs"]["text_offset"] == [2]
+    both = "".join(answers(**given, stream=True, n=2, temperature=1)).split("\n\n")
+    starts = [json.loads(each.removeprefix("data: "))["choices"][0] for each in both if '"78"' in each]
+    assert [each["index"] for each in starts] == [0, 1]
+    assert all(each["logprobs"]["token_logprobs"] == [None, -2.0] for each in starts)
+
+
+def test_prompt_logprobs_have_the_shape_of_vllms() -> None:
+    likely = {
+        "8": {"logprob": -2.0, "rank": 9, "decoded_token": "8"},
+        "6": {"logprob": -0.25, "rank": 1, "decoded_token": "6"},
+    }
+    (whole,) = answers(prompt=[[7, 8], [9]], max_tokens=2, n=2, temperature=1, prompt_logprobs=1)
+    found = [each.prompt_logprobs for each in whole.choices]
+    assert found == [[None, likely]] * 2 + [[None]] * 2
+    assert list(found[0][1]) == ["8", "6"]  # the token of the prompt is the first
+    assert all(each.logprobs is None for each in whole.choices)
+    (chat,) = answers(messages=[{"role": "user", "content": "ab"}], max_tokens=2, prompt_logprobs=0)
+    first, second = json.loads(chat.model_dump_json())["prompt_logprobs"]
+    assert first is None and list(second) == ["98", "6"] and second["98"]["decoded_token"] == "98"
+    (echo,) = answers(prompt=[7, 8], max_tokens=1, echo=True, logprobs=0, prompt_logprobs=1)
+    assert echo.choices[0].logprobs["top_logprobs"][1] == {"8": -2.0}
+    assert echo.choices[0].prompt_logprobs == [None, likely]
+    (plain,) = answers(prompt=[7, 8], max_tokens=1, logprobs=1)
+    assert plain.choices[0].prompt_logprobs is None and len(plain.choices[0].logprobs["tokens"]) == 2
+    (refused,) = answers(prompt=[7], prompt_logprobs=1, stream=True)
+    assert refused.status == 400 and "not available in a stream" in refused.error.message
+    assert refused.error.param == "prompt_logprobs"
 
 
 @pytest.mark.parametrize(

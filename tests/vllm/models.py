@@ -93,6 +93,14 @@ def answer(model: Path, prompt: str, tokens: int, adapter: Path | None = None) -
     return [int(each) for each in made[0, given.shape[1] :] if each != tiny.END]
 
 
+def logprobs(model: Path, tokens: list[int]) -> list[list[float]]:
+    """The log probabilities of transformers for each token of a text but the first, over the vocabulary."""
+    found = AutoModelForCausalLM.from_pretrained(model).eval()
+    with torch.inference_mode():
+        rows = found(torch.tensor([tokens])).logits[0, :-1].log_softmax(-1)
+    return [[float(each) for each in row] for row in rows]
+
+
 def answer_after(prefill: Path, decode: Path, prompt: str, tokens: int) -> list[int]:
     """The greedy answer of one model with the keys and values of another for all of the prompt but its last token."""
     one, other = (AutoModelForCausalLM.from_pretrained(each).eval() for each in (prefill, decode))

@@ -8,11 +8,15 @@ from typing import Any
 
 @dataclass(frozen=True)
 class TokenLogprob:
-    """A chosen token with its log probability, and the likeliest alternatives with theirs."""
+    """A chosen token with its log probability, and the likeliest alternatives with theirs.
+
+    `ranks` are those of the alternatives in the whole vocabulary, from 1; only tokens of prompts have them.
+    """
 
     token: int
     logprob: float
     top: tuple[tuple[int, float], ...] = ()
+    ranks: tuple[int, ...] = ()
 
 
 @dataclass
@@ -30,7 +34,7 @@ class Increment:
         ttft_s: the engine's time to the first token in seconds, set in the first increment.
         kv_transfer_params: where another engine finds the prompt's keys and values, if their transfer was requested.
         cached_tokens: the number of prompt tokens found in the cache, set in the first increment.
-        prompt_logprobs: one for each token of the prompt, None for the first; in the first increment, if requested.
+        prompt_logprobs: one for each token of the prompt, None for the first; in each answer's first increment, if requested.
     """
 
     index: int

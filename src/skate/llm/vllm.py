@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -137,13 +137,18 @@ class VllmEngine:
             sampling = self.sampling({**given, **params.extra, "output_kind": kinds.RequestOutputKind[kind]})
             async with aclosing(self.outputs(engine_prompt, sampling, request_id, adapter)) as found:
                 async for output in found:
+                    starts = any(not counts[each.index] for each in output.outputs)
+                    of_prompt = _prompt_logprobs(output) if starts else None
                     for each in output.outputs:
-                        counts[each.index] += len(each.token_ids)
+                        before, counts[each.index] = (
+                            counts[each.index],
+                            counts[each.index] + len(each.token_ids),
+                        )
                         new = _increment(each, len(output.prompt_token_ids or ()), counts[each.index])
                         if first:
                             first, new.ttft_s = False, _ttft(output)
-                            new.prompt_logprobs = _prompt_logprobs(output)
                             new.cached_tokens = getattr(output, "num_cached_tokens", None) or 0
+                        new.prompt_logprobs = None if before else of_prompt
                         new.kv_transfer_params = getattr(output, "kv_transfer_params", None)
                         batcher.add(new)
                     for new in batcher.take(time.perf_counter()):
@@ -325,10 +330,15 @@ def _logprob(token: int, likely: Mapping[int, Any]) -> TokenLogprob:
 def _prompt_logprobs(output: object) -> list[TokenLogprob | None] | None:
     """Return the log probabilities of the prompt's tokens if they were requested; None stands for the first."""
     given = getattr(output, "prompt_logprobs", None)
-    if given is None:
+    if not given:
         return None
     tokens = zip(getattr(output, "prompt_token_ids", ()), given, strict=True)
-    return [None if likely is None else _logprob(token, likely) for token, likely in tokens]
+    return [None if likely is None else _ranked_logprob(token, likely) for token, likely in tokens]
+
+
+def _ranked_logprob(token: int, likely: Mapping[int, Any]) -> TokenLogprob:
+    found = _logprob(token, likely)
+    return replace(found, ranks=tuple(likely[other].rank for other, _ in found.top))
 
 
 def _ttft(output: Any) -> float | None:

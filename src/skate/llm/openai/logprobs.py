@@ -45,11 +45,15 @@ def of_completion(found: Sequence[TokenLogprob], text: Text, offset: int) -> tup
 
 
 def of_prompt(
-    tokens: Sequence[int], found: Sequence[TokenLogprob | None], text: Text
+    tokens: Sequence[int], found: Sequence[TokenLogprob | None], text: Text, most: int
 ) -> tuple[dict[str, Any], int]:
-    """Format for the echoed prompt of a completion. The first token has no probability."""
+    """Format for the echoed prompt of a completion with at most `most` alternatives beside each token.
+
+    The first token has no probability.
+    """
     known = [
-        TokenLogprob(token, 0.0) if each is None else each for token, each in zip(tokens, found, strict=True)
+        TokenLogprob(token, 0.0) if each is None else _cut(each, most)
+        for token, each in zip(tokens, found, strict=True)
     ]
     logprobs, end = of_completion(known, text, 0)
     for at, each in enumerate(found):
@@ -58,15 +62,39 @@ def of_prompt(
     return logprobs, end
 
 
+def _cut(found: TokenLogprob, most: int) -> TokenLogprob:
+    top = [each for at, each in enumerate(found.top) if at < most or each[0] == found.token]
+    return TokenLogprob(found.token, found.logprob, tuple(top))
+
+
 def of_whole(
     tokens: Sequence[int],
     prompt: Sequence[TokenLogprob | None] | None,
     answer: Sequence[TokenLogprob],
     text: Text,
+    most: int,
 ) -> dict[str, Any]:
     """Format for a completion that is complete, with the echoed prompt if its log probabilities are given."""
     if prompt is None:
         return of_completion(answer, text, 0)[0]
-    one, end = of_prompt(tokens, prompt, text)
+    one, end = of_prompt(tokens, prompt, text, most)
     other, _ = of_completion(answer, text, end)
     return {name: one[name] + other[name] for name in one}
+
+
+def of_vllm(found: Sequence[TokenLogprob | None] | None, text: Text) -> list[dict[str, Any] | None] | None:
+    """Format as vLLM's `prompt_logprobs`: by token, the token of the prompt first; null for the first token."""
+    if found is None:
+        return None
+    return [None if each is None else _by_token(each, text) for each in found]
+
+
+def _by_token(found: TokenLogprob, text: Text) -> dict[str, Any]:
+    ranked = zip(found.top, found.ranks, strict=True)
+    first = sorted(
+        ranked, key=lambda each: each[0][0] != found.token
+    )  # the sort keeps the order of the others
+    return {
+        str(token): {"logprob": max(value, _LEAST), "rank": rank, "decoded_token": text.token(token)}
+        for (token, value), rank in first
+    }

@@ -240,6 +240,7 @@ class ModelService:
                 if end is not None
             ],
             usage=usage_of(len(tokens), answers),
+            prompt_logprobs=logprobs.of_vllm(answers.prompt_logprobs.get(0), text),
             kv_transfer_params=answers.kv_transfer_params,
         )
 
@@ -263,6 +264,9 @@ class ModelService:
                     yield event
             return
         answers = await collected(found, count)
+        of_prompts = {
+            at // params.n: logprobs.of_vllm(each, text) for at, each in answers.prompt_logprobs.items()
+        }
         yield CompletionResponse(
             id=request_id,
             model=request.model or self.model,
@@ -274,12 +278,14 @@ class ModelService:
                     if request.logprobs is None
                     else logprobs.of_whole(
                         tokens[index // params.n],
-                        answers.prompt_logprobs.get(index // params.n * params.n),
+                        answers.prompt_logprobs.get(index // params.n * params.n) if request.echo else None,
                         answers.logprobs[index],
                         text,
+                        request.logprobs,
                     ),
                     finish_reason=end.finish_reason,
                     stop_reason=end.stop_reason,
+                    prompt_logprobs=of_prompts.get(index // params.n),
                 )
                 for index, end in enumerate(answers.ends)
                 if end is not None
@@ -321,7 +327,7 @@ class ModelService:
                         of_prompt = None
                         if new.prompt_logprobs is not None:
                             of_prompt, offsets[at] = logprobs.of_prompt(
-                                tokens[number], new.prompt_logprobs, self.engine.text
+                                tokens[number], new.prompt_logprobs, self.engine.text, request.logprobs or 0
                             )
                         before = events.text(at, echoed[number], of_prompt, None, None)
                 logs = None

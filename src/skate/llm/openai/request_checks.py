@@ -76,13 +76,9 @@ def completion_params(request: CompletionRequest) -> SamplingParams:
         raise NotSupported("suffix is not supported by this server", "suffix")
     if request.best_of is not None and request.best_of != request.n:
         raise NotSupported("best_of other than n is not supported by this server", "best_of")
-    # The log probabilities of the prompt are an argument of the engine, which rejects it if it cannot compute them.
-    of_prompt = request.echo and request.logprobs is not None
+    echoed = request.echo and request.logprobs is not None and request.prompt_logprobs is None
     return _params(
-        request,
-        request.max_tokens,
-        request.logprobs,
-        {"prompt_logprobs": request.logprobs} if of_prompt else {},
+        request, request.max_tokens, request.logprobs, {"prompt_logprobs": request.logprobs} if echoed else {}
     )
 
 
@@ -97,6 +93,14 @@ def _params(
                 "structured_outputs",
             )
         extra = {**extra, "structured_outputs": request.structured_outputs}
+    if request.prompt_logprobs is not None:
+        if request.stream:
+            raise BadRequest(
+                "prompt_logprobs is not available in a stream; set stream to false, or leave prompt_logprobs out",
+                "prompt_logprobs",
+            )
+        # An engine that cannot compute them rejects the argument.
+        extra = {**extra, "prompt_logprobs": request.prompt_logprobs}
     if request.kv_transfer_params:
         extra = {**extra, "extra_args": {"kv_transfer_params": request.kv_transfer_params}}
     return SamplingParams(**given, max_tokens=most, logprobs=logprobs, extra=extra)

@@ -65,6 +65,7 @@ class GenerateRequest(Request):
     request_id: str | None = None
     kv_transfer_params: dict[str, Any] | None = None
     structured_outputs: dict[str, Any] | None = None
+    prompt_logprobs: Int | None = Field(None, ge=-1)
 
     @field_validator("stop")
     @classmethod
