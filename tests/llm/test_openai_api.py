@@ -364,3 +364,25 @@ def test_what_no_engine_here_does_is_501(client: openai.OpenAI) -> None:
     with pytest.raises(openai.APIStatusError, match="whisper") as caught:
         client.audio.transcriptions.create(model="tiny", file=("a.wav", b"RIFF"))
     assert caught.value.status_code == 501 and caught.value.code == "not_implemented"
+
+
+def test_the_first_beam_of_the_embedded_engine_is_at_least_as_likely_as_its_greedy_answer(
+    client: openai.OpenAI,
+) -> None:
+    given: dict[str, Any] = {"model": "tiny", "prompt": ["ab", "xyz"], "max_tokens": 4, "logprobs": 1}
+    search = {"use_beam_search": True, "ignore_eos": True}
+    found = client.completions.create(n=3, extra_body=search, **given).choices
+    assert [each.index for each in found] == list(range(6))
+    totals = [sum(each.logprobs.token_logprobs) for each in found]  # type: ignore[union-attr,arg-type]
+    greedy = client.completions.create(temperature=0, extra_body={"ignore_eos": True}, **given).choices
+    for at, each in enumerate(greedy):
+        of_prompt = totals[at * 3 : at * 3 + 3]
+        assert of_prompt == sorted(of_prompt, reverse=True)
+        assert of_prompt[0] >= sum(each.logprobs.token_logprobs) - 1e-4  # type: ignore[union-attr,arg-type]
+    for more, match in (
+        ({"use_beam_search": True, "stop": "x"}, "together with stop"),
+        ({"use_beam_search": True, "stream": True}, "set stream to false"),
+        ({"length_penalty": 2}, "requires use_beam_search"),
+    ):
+        with pytest.raises(openai.BadRequestError, match=match):
+            client.completions.create(model="tiny", prompt="ab", extra_body=more)

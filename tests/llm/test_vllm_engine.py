@@ -184,6 +184,21 @@ def test_increments_are_what_is_new(tmp_path: Path) -> None:
     assert parameters.structured_outputs == ("form", {"json": {}})
 
 
+def test_prompt_logprobs_with_adapters_do_not_end_vllm_on_cpus(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {"extra": {"prompt_logprobs": 1}, "max_tokens": 1}
+    monkeypatch.setattr("skate.llm.vllm.vllm_build", lambda: "cpu")
+    engine = started(lora_folder=str(tmp_path))
+    with pytest.raises(BadRequest, match="serve the model without lora_config") as found:
+        asyncio.run(ask(engine, [7, 8], **asked))
+    assert found.value.param == "prompt_logprobs" and not engine.engine.requests
+    asyncio.run(ask(engine, [7, 8]))
+    asyncio.run(ask(started(), [7, 8], **asked))
+    monkeypatch.setattr("skate.llm.vllm.vllm_build", lambda: "gpu")
+    asyncio.run(ask(started(lora_folder=str(tmp_path)), [7, 8], **asked))
+
+
 @pytest.mark.parametrize("name", ["none", "../up", "/etc", ".", ""])
 def test_adapters_lie_in_their_folder(tmp_path: Path, name: str) -> None:
     engine = started(lora_folder=str(tmp_path))

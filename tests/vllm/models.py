@@ -101,6 +101,20 @@ def logprobs(model: Path, tokens: list[int]) -> list[list[float]]:
     return [[float(each) for each in row] for row in rows]
 
 
+def beams(model: Path, prompt: list[int], width: int, length: int) -> list[tuple[list[int], float]]:
+    """The answers of a beam search with their log probabilities; no token ends one."""
+    found = AutoModelForCausalLM.from_pretrained(model).eval()
+    kept: list[tuple[list[int], float]] = [([], 0.0)]
+    for _ in range(length):
+        longer = []
+        for tokens, total in kept:
+            with torch.inference_mode():
+                row = found(torch.tensor([prompt + tokens])).logits[0, -1].log_softmax(-1)
+            longer += [([*tokens, token], total + float(value)) for token, value in enumerate(row)]
+        kept = sorted(longer, key=lambda each: -each[1])[:width]
+    return kept
+
+
 def answer_after(prefill: Path, decode: Path, prompt: str, tokens: int) -> list[int]:
     """The greedy answer of one model with the keys and values of another for all of the prompt but its last token."""
     one, other = (AutoModelForCausalLM.from_pretrained(each).eval() for each in (prefill, decode))

@@ -14,7 +14,7 @@ from typing import Any
 
 from skate.installed import is_installed, missing, require
 from skate.llm.engine import EngineArgs, Text
-from skate.llm.errors import BadRequest, EngineStopped, Overloaded, PromptTooLong
+from skate.llm.errors import BadRequest, EngineStopped, NotSupported, Overloaded, PromptTooLong
 from skate.llm.increment_batcher import AT_THE_END, IncrementBatcher
 from skate.llm.output import Embedding, Increment, ModelInfo, Score, TokenLogprob
 from skate.llm.sampling import SamplingParams
@@ -53,6 +53,7 @@ class VllmEngine:
         self._args = args
         self._adapters: dict[str, Any] = {}
         self._folder = args.adapters()
+        self._ends_with_prompt_logprobs = False
 
     @cached_property
     def text(self) -> Text:
@@ -78,6 +79,8 @@ class VllmEngine:
             given["structured_outputs_config"] = require(
                 "vllm.config", _WHAT, "vllm"
             ).StructuredOutputsConfig(**forms)
+        # With adapters, vLLM 0.32 on CPUs fails in a step with such a request and any other one.
+        self._ends_with_prompt_logprobs = bool(given.get("enable_lora")) and vllm_build() == "cpu"
         stages, extended = int(given.get("pipeline_parallel_size", 1)), False
         if vllm_build() == "cpu":
             bind_workers(int(given.get("tensor_parallel_size", 1)) * stages)
@@ -128,6 +131,12 @@ class VllmEngine:
         kinds = require("vllm.sampling_params", _WHAT, "vllm")
         given = {each.name: getattr(params, each.name) for each in fields(params) if each.name != "extra"}
         given["stop"], given["stop_token_ids"] = list(params.stop), list(params.stop_token_ids)
+        if "prompt_logprobs" in params.extra and self._ends_with_prompt_logprobs:
+            raise NotSupported(
+                "this server has no log probabilities of prompts (prompt_logprobs, or echo with logprobs): vLLM on CPUs "
+                "ends when two requests want them and adapters are enabled; serve the model without lora_config",
+                "prompt_logprobs",
+            )
         counts = [0] * params.n
         engine_prompt = {"prompt": prompt} if isinstance(prompt, str) else {"prompt_token_ids": list(prompt)}
         batcher, first = IncrementBatcher(every_s), True

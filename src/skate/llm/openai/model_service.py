@@ -13,8 +13,9 @@ from typing import Any
 from skate.llm.engine import Engine, embeds_for, generates_for
 from skate.llm.errors import BadRequest, PromptTooLong, UnknownModel
 from skate.llm.increment_batcher import AT_THE_END
-from skate.llm.openai import failures, logprobs, request_checks, scores, vectors
+from skate.llm.openai import beam_search, failures, logprobs, request_checks, scores, vectors
 from skate.llm.openai.answers import collected, merged, usage_of
+from skate.llm.openai.beam_search import BeamSearch
 from skate.llm.openai.chat_turn import ChatTurn, ChatTurns, of_tools
 from skate.llm.openai.events import DONE, Events
 from skate.llm.openai.metrics import Metrics
@@ -181,12 +182,18 @@ class ModelService:
                 raise PromptTooLong(len(each), limit, params.max_tokens)
         every_s = self._interval_s if request.stream else AT_THE_END
         requested_at = time.perf_counter()
-        streams = [
-            generates_for(client, self.engine)(
-                each, params, f"{request_id}-{number}-{os.urandom(4).hex()}", adapter, every_s
-            )
-            for number, each in enumerate(tokens)
-        ]
+        generate = generates_for(client, self.engine)
+        names = [f"{request_id}-{number}-{os.urandom(4).hex()}" for number in range(len(tokens))]
+        if request.use_beam_search:
+            streams = [
+                self._beams(generate, each, params, request, name, adapter)
+                for each, name in zip(tokens, names, strict=True)
+            ]
+        else:
+            streams = [
+                generate(each, params, name, adapter, every_s)
+                for each, name in zip(tokens, names, strict=True)
+            ]
         first, ends = True, {}
         async with aclosing(merged(streams)) as found:
             async for number, new in found:
@@ -204,6 +211,31 @@ class ModelService:
             generated = sum(each.completion_tokens for each in ends.values())
             self._metrics.generated.inc(generated)
             self._metrics.speed.observe(generated / (time.perf_counter() - started))
+
+    def _beams(
+        self,
+        generate: Callable[..., AsyncGenerator[Increment, None]],
+        prompt: list[int],
+        params: SamplingParams,
+        request: GenerateRequest,
+        request_id: str,
+        adapter: str | None,
+    ) -> AsyncGenerator[Increment, None]:
+        limit = self.engine.info().max_model_len
+        if len(prompt) >= limit:
+            raise PromptTooLong(len(prompt), limit)
+        left = limit - len(prompt)
+        return BeamSearch(
+            lambda tokens, step, number: generate(
+                tokens, step, f"{request_id}-{number}", adapter, AT_THE_END
+            ),
+            prompt,
+            params,
+            length_penalty=request.length_penalty,
+            ends=beam_search.ends_of(self.engine),
+            most=left if params.max_tokens is None else min(params.max_tokens, left),
+            decode=self.engine.text.decode,
+        ).answers()
 
     async def _chat(
         self, request: ChatCompletionRequest, started: float, client: str

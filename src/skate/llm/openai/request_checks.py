@@ -93,6 +93,12 @@ def _params(
                 "structured_outputs",
             )
         extra = {**extra, "structured_outputs": request.structured_outputs}
+    if request.use_beam_search and request.stream:
+        raise BadRequest(
+            "use_beam_search is not available in a stream; set stream to false", "use_beam_search"
+        )
+    if request.length_penalty != 1 and not request.use_beam_search:
+        raise BadRequest("length_penalty requires use_beam_search=true", "length_penalty")
     if request.prompt_logprobs is not None:
         if request.stream:
             raise BadRequest(

@@ -66,6 +66,8 @@ class GenerateRequest(Request):
     kv_transfer_params: dict[str, Any] | None = None
     structured_outputs: dict[str, Any] | None = None
     prompt_logprobs: Int | None = Field(None, ge=-1)
+    use_beam_search: bool = False
+    length_penalty: Float = Field(1.0, ge=-100, le=100)
 
     @field_validator("stop")
     @classmethod
