@@ -71,6 +71,7 @@ def test_a_spare_that_dies_or_stops_is_not_missed(how: str, run: Callable[..., P
         os.kill(spare, signal.SIGCONT)
         assert ray.get(one)[0] == spare
     else:
+        wait_for(lambda: spare not in workers(), what="the end of the spare")
         one_after_another(2)
         assert spare not in [pid for pid, _ in seen]
     """

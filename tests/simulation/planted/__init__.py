@@ -40,7 +40,7 @@ BUGS: tuple[Bug, ...] = tuple(bug for family in FAMILIES for bug in family.BUGS)
 #: Seeds that are tried in the tests with each bug that is not rare, of one node and of several; and in a long run. Those that do
 #: not come by the place of a bug are not run with it.
 SEEDS = 60
-SEEDS_OF_NODES = 130
+SEEDS_OF_NODES = 156
 SEEDS_OF_LANES = 200
 SEEDS_OF_WATCHES = 60
 SEEDS_OF_BROADCASTS = 32
