@@ -192,7 +192,9 @@ def test_a_request_that_is_sent_after_its_replica_was_drained(port: int) -> None
     assert [each._call.pinned for each in broadcast._answers] == [True]
     answered = broadcast.results(timeout_s=30)
     # A caller that has not yet heard that the old replica left asks both; each answers once, or not at all.
-    everyone = [DeploymentBroadcastResponse([late("pid", pinned=True), handle.pid.remote()]) for _ in range(2)]
+    everyone = [
+        DeploymentBroadcastResponse([late("pid", pinned=True), handle.pid.remote()]) for _ in range(2)
+    ]
     assert everyone[0].results(timeout_s=30) == asyncio.run(_awaited(everyone[1])) == answered
     os.kill(process, signal.SIGSTOP)
     sent = late()
