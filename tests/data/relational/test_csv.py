@@ -16,7 +16,7 @@ from skate.data.aggregate import Count, Max, Mean, Min, Sum
 from skate.data.execution.physical import Physical
 from skate.data.expressions import col
 from skate.data.plan.operators import Read
-from skate.data.relational import own_scans, stages
+from skate.data.relational import csv_scans, stages
 from skate.data.relational.refusals import StageRefused
 from skate.data.source.files import source
 from skate.data.source.formats.csv import CSVDatasource
@@ -116,14 +116,14 @@ def test_random_files(tmp_path: Path, first: list[Any], second: list[Any], drawn
 def scanned(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """Return a list to which each scan adds the columns that it reads."""
     seen: list[Any] = []
-    read = own_scans._restricted
+    read = csv_scans._restricted
 
     def restricted(node: Read, used: Any) -> Read:
         made = read(node, used)
         seen.append(made.columns)
         return made
 
-    monkeypatch.setattr(own_scans, "_restricted", restricted)
+    monkeypatch.setattr(csv_scans, "_restricted", restricted)
     return seen
 
 
@@ -210,7 +210,7 @@ def test_errors_name_the_file_and_the_row(files: str) -> None:
 
 
 def test_a_consumer_who_leaves_ends_the_reading(files: str) -> None:
-    rows = own_scans.AllRows({}, lambda node: [], 1 << 30, lambda: False)
+    rows = csv_scans.AllRows({}, lambda node: [], 1 << 30, lambda: False)
     ds = data.read_csv(files)
     tasks = ds._plan.datasource.get_read_tasks(1)
     with pytest.raises(StageRefused, match="closed"):

@@ -208,9 +208,13 @@ def test_sort(tmp_path: Path, table: pa.Table, keys: list[str], drawn: Any) -> N
         check(ds.limit(drawn.draw(st.integers(1, 9))))
 
 
-@given(
+#: Tables with keys, another column, and how to treat its nulls.
+of_groups = given(
     tables(), st.lists(st.sampled_from(NAMES), unique=True, max_size=2), st.sampled_from(NAMES), st.booleans()
 )
+
+
+@of_groups
 @some
 def test_groups(table: pa.Table, keys: list[str], name: str, ignore_nulls: bool) -> None:
     if name in keys:
@@ -220,9 +224,7 @@ def test_groups(table: pa.Table, keys: list[str], name: str, ignore_nulls: bool)
     check(ds, exact=False)
 
 
-@given(
-    tables(), st.lists(st.sampled_from(NAMES), unique=True, max_size=2), st.sampled_from(NAMES), st.booleans()
-)
+@of_groups
 @some
 def test_distinct_values(table: pa.Table, keys: list[str], name: str, ignore_nulls: bool) -> None:
     if name in keys:

@@ -183,18 +183,9 @@ class TaskForwarder:
     def has_answered(self, cid: int, message: m.Answered) -> None:
         """ANSWERED: a peer sends the only result of a task, and no more messages about it."""
         _, task_id, kind, payload, held, kept, micros = message
-        oid = task_id + FIRST
-        task = self.tasks.get(task_id)
-        if task is None or task.node is None or task.node.cid != cid:
-            self._give_back(cid, oid, held, kept)
+        task = self._take(cid, task_id + FIRST, kind, payload, held, kept, None)
+        if task is None:
             return
-        if kind == m.ARENA:
-            self.remote_objects.made_at(task, oid, task.node, payload[1], held, None)
-        else:
-            self.task_manager.give(task, oid, kind, payload, held, None)
-            if held or kept:
-                self._give_back(cid, oid, held, kept)
-        task.given = {oid} if task.given is None else task.given | {oid}
         self.answered(task)
         self._end(task, micros)
 
@@ -279,18 +270,21 @@ class TaskForwarder:
         held: tuple[bytes, ...],
         kept: int,
         index: int | None,
-    ) -> None:
+    ) -> Task | None:
+        """Take a value that a peer's task has made, and return the task; give it back if the task is not there any more."""
         task = self.tasks.get(oid[:24])
         if task is None or task.node is None or task.node.cid != cid:
             self._give_back(cid, oid, held, kept)
-            return
+            return None
         if kind == m.ARENA:
             self.remote_objects.made_at(task, oid, task.node, payload[1], held, index)
         else:
             self.task_manager.give(task, oid, kind, payload, held, index)
-            self._give_back(cid, oid, held, kept)
+            if held or kept:
+                self._give_back(cid, oid, held, kept)
         if index is None:
             task.given = {oid} if task.given is None else task.given | {oid}
+        return task
 
     def _take_again(
         self, peer: Peer, oid: bytes, kind: int, payload: Any, held: tuple[bytes, ...], kept: int

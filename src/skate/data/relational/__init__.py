@@ -6,8 +6,8 @@ stages       finds the parts of a plan that Polars runs
 frames       plans as frames of Polars
 aggregates   aggregations as expressions of Polars
 conditions   expressions as expressions of Polars
-own_scans    scans by Skate's own readers
-deferred     frames of plans with own scans
+csv_scans    scans of CSV files by Skate's own reader
+csv_frame    frames of plans with such scans
 used_columns the columns that a plan uses of each source
 held_rows    a bound on the rows of joins
 refusals     reasons not to use Polars

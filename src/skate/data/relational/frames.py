@@ -14,9 +14,9 @@ from skate.data.expressions.tree import LiteralExpr
 from skate.data.plan import operators as logical
 from skate.data.relational.aggregates import Aggregates, result_schema
 from skate.data.relational.conditions import Translator
+from skate.data.relational.csv_scans import Scans, is_csv_scan
 from skate.data.relational.held_rows import Place, RowBudget
 from skate.data.relational.kinds import demand, polars_types, supported, without_seconds
-from skate.data.relational.own_scans import Scans, is_own
 from skate.data.relational.refusals import Unproven
 from skate.data.steps.columns import ProjectStep
 
@@ -56,7 +56,7 @@ class Frames:
         if getattr(node, "compute", None) not in (None, Compute()):
             raise Unproven("resources")
         if isinstance(node, logical.Read):
-            return self._blocks(self.scans.tables(node)) if is_own(node) else self._read(node)
+            return self._blocks(self.scans.tables(node)) if is_csv_scan(node) else self._read(node)
         if isinstance(node, logical.FromBlocks):
             return self._blocks([bundle.table() for bundle in node.bundles])
         if isinstance(node, logical.Exchange):

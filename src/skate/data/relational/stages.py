@@ -8,10 +8,10 @@ from typing import Any
 from skate.data.context import DataContext, ExecutionResources
 from skate.data.plan import operators as logical
 from skate.data.relational import polars_run
-from skate.data.relational.deferred import DeferredFrame
+from skate.data.relational.csv_frame import CSVFrame
+from skate.data.relational.csv_scans import FirstRows, is_csv_scan
 from skate.data.relational.frames import Frame, Frames, check_result, count_of
 from skate.data.relational.held_rows import RowBudget
-from skate.data.relational.own_scans import FirstRows, is_own
 from skate.data.relational.used_columns import columns_used
 from skate.data.source.formats.parquet import ParquetDatasource
 
@@ -43,7 +43,7 @@ def counted(plan: logical.Operator) -> logical.Relational | None:
         return None
     polars = polars_run.load()
     assert polars is not None
-    deferred = isinstance(plan.frame, DeferredFrame)
+    deferred = isinstance(plan.frame, CSVFrame)
     rows = plan.frame.counted() if deferred else count_of(polars, plan.frame)
     return logical.Relational((), rows, f"{plan.label[:-1]}, Count)")
 
@@ -65,7 +65,9 @@ def _pays(plan: logical.Operator, context: DataContext) -> int:
 def _bytes(source: logical.Operator) -> int:
     if isinstance(source, logical.FromBlocks):
         return sum(bundle.bytes for bundle in source.bundles)
-    if isinstance(source, logical.Read) and (type(source.datasource) is ParquetDatasource or is_own(source)):
+    if isinstance(source, logical.Read) and (
+        type(source.datasource) is ParquetDatasource or is_csv_scan(source)
+    ):
         return source.datasource.estimate_inmemory_data_size() or 0
     return 0
 
@@ -101,7 +103,7 @@ class _Stages:
             self.done[id(plan)] = found
         return found
 
-    def _frame(self, plan: logical.Operator, is_last: bool) -> Frame | DeferredFrame | None:
+    def _frame(self, plan: logical.Operator, is_last: bool) -> Frame | CSVFrame | None:
         steps = list(plan.walk())
         # A scan whose rows go to users' functions stays with them in the workers.
         gains = any(isinstance(each, logical.Exchange) for each in steps) or (
@@ -115,7 +117,7 @@ class _Stages:
             check_result(frame)
         except Exception:  # whatever is wrong with the plan, the ordinary way says it
             return None
-        return DeferredFrame(self.polars, plan, self.most) if first.scans else frame
+        return CSVFrame(self.polars, plan, self.most) if first.scans else frame
 
 
 def _filters(step: logical.Operator) -> bool:

@@ -1,4 +1,4 @@
-"""Scans by Skate's own readers, whose types and nulls are not those of Polars: it is given their tables.
+"""Scans of CSV files by Skate's own reader, whose types and nulls are not those of Polars: it is given the tables.
 
 A plan with such scans is translated twice: with the first rows of the files, to see if Polars can run it, and with all
 rows when it runs.
@@ -24,7 +24,7 @@ from skate.data.source.formats.csv import CSVDatasource
 TasksOf = Callable[[logical.Read], Sequence[Any]]
 
 
-def is_own(node: logical.Operator) -> bool:
+def is_csv_scan(node: logical.Operator) -> bool:
     """True for a scan whose rows our reader makes for Polars."""
     return (
         isinstance(node, logical.Read)
@@ -36,7 +36,7 @@ def is_own(node: logical.Operator) -> bool:
 
 
 class Scans(Protocol):
-    """The rows of own scans."""
+    """The rows of CSV scans."""
 
     def tables(self, node: logical.Read) -> list[pa.Table]:
         """Return the rows of a scan."""

@@ -1,4 +1,4 @@
-"""Frames of plans with own scans: made when their stage runs, once the rows are read."""
+"""The frame of a plan with CSV scans: made when its stage runs, once the rows are read."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from skate.data.plan import operators as logical
+from skate.data.relational.csv_scans import AllRows, TasksOf
 from skate.data.relational.frames import Frame, Frames, check_result, count_of
 from skate.data.relational.held_rows import RowBudget
-from skate.data.relational.own_scans import AllRows, TasksOf
 from skate.data.relational.used_columns import columns_used
 
 
-class DeferredFrame:
+class CSVFrame:
     """The frame of a plan, to be made when its stage runs."""
 
     def __init__(self, polars: Any, plan: logical.Operator, most: int, only_count: bool = False) -> None:
@@ -21,12 +21,12 @@ class DeferredFrame:
         self._most = most
         self._only_count = only_count
 
-    def counted(self) -> DeferredFrame:
+    def counted(self) -> CSVFrame:
         """Return the frame of the number of rows."""
-        return DeferredFrame(self._polars, self._plan, self._most, True)
+        return CSVFrame(self._polars, self._plan, self._most, True)
 
     def now(self, tasks_of: TasksOf, is_wanted: Callable[[], bool]) -> Frame:
-        """Read the rows of own scans, and return the frame. Raises Unproven if Polars cannot run it after all."""
+        """Read the rows of the CSV scans, and return the frame. Raises Unproven if Polars cannot run it after all."""
         used = columns_used(self._plan, frozenset() if self._only_count else None)
         rows = AllRows(used, tasks_of, self._most, is_wanted)
         frame = Frames(self._polars, RowBudget(self._most), rows).of(self._plan)
