@@ -19,10 +19,11 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def parts() -> SimpleNamespace:
     """The modules of the example, imported as its program imports them."""
     before = list(sys.path)
-    sys.path[:0] = [str(EXAMPLES / "retrieval"), str(EXAMPLES)]
+    sys.path.insert(0, str(EXAMPLES / "retrieval"))
     try:
         import answers
         import deployments
+        import documentation
         import embedding
         import index
         import passages
@@ -30,7 +31,10 @@ def parts() -> SimpleNamespace:
     finally:
         sys.path[:] = before
     return SimpleNamespace(
-        **{module.__name__: module for module in (answers, deployments, embedding, index, passages, ranking)}
+        **{
+            module.__name__: module
+            for module in (answers, deployments, documentation, embedding, index, passages, ranking)
+        }
     )
 
 
@@ -61,6 +65,14 @@ def test_vectors_are_those_of_the_library_the_model_was_made_with(
 def found(parts: SimpleNamespace) -> list:
     """All passages, in order."""
     return list(parts.passages.all_passages())
+
+
+def test_topics_are_clean_texts(parts: SimpleNamespace) -> None:
+    answers = [each.answer for each in parts.documentation.topic_documents()]
+    assert len(answers) > 50
+    for answer in answers:
+        assert answer == answer.strip() and "\n\n\n" not in answer and len(answer) > 20
+    assert len(parts.documentation.library_files()) > 300
 
 
 def test_passages_are_short_and_none_is_repeated(parts: SimpleNamespace, found: list) -> None:

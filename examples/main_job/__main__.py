@@ -20,7 +20,6 @@ import os
 import random
 import re
 import signal
-import sys
 import tempfile
 import threading
 import time
@@ -30,7 +29,6 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # shared by the examples
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # everything is created here; nothing is downloaded
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # loading takes a moment
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")

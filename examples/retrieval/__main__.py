@@ -17,14 +17,12 @@ import hashlib
 import json
 import os
 import platform
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(1, str(Path(__file__).resolve().parents[1]))  # shared by the examples
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # the model is in a package; nothing is downloaded
 os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # loading takes a moment
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from texts import python_documentation as documentation
+import documentation
 
 #: The characters of a passage; about a hundred tokens, less than half of the embedding model's context.
 LONGEST = 480

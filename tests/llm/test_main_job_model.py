@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -13,7 +12,6 @@ import pytest
 import torch
 
 from examples.main_job import language_model
-from examples.texts import python_documentation as corpus
 from skate.llm import EngineArgs
 from skate.llm.embedded.engine import EmbeddedEngine
 from tests.llm.asking import ask
@@ -32,18 +30,6 @@ def job() -> Iterator[dict[str, ModuleType]]:
 
     yield {"facts": facts, "fit": fit, "questions": questions}
     sys.path[:] = before
-
-
-def test_documents_are_questions_and_clean_answers() -> None:
-    path = next(each for each in corpus.library_files() if each.endswith("json/decoder.py"))
-    answers = {
-        each.question: each.answer
-        for each in [*islice(corpus.topic_documents(), 5), *corpus.docstring_documents(path)]
-    }
-    assert "What is json.decoder.JSONDecoder?" in answers
-    for answer in answers.values():
-        assert answer == answer.strip() and "\n\n\n" not in answer and len(answer) > 20
-    assert len(corpus.library_files()) > 300
 
 
 def test_a_fact_is_the_first_sentence_of_a_docstring(job: dict[str, ModuleType]) -> None:

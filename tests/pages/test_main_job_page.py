@@ -60,7 +60,7 @@ def address(tmp_path_factory: pytest.TempPathFactory, driver: webdriver.Chrome) 
     settings = folder / "generation_config.json"
     settings.write_text(json.dumps({**json.loads(settings.read_text()), "eos_token_id": 100_000}))
     before = list(sys.path)
-    sys.path[:0] = [str(EXAMPLES / name) for name in ("main_job", "retrieval", ".")]
+    sys.path[:0] = [str(EXAMPLES / name) for name in ("main_job", "retrieval")]
     # Both are found as their programs find them, once their folders are on the path.
     import answer
     import deployments
