@@ -32,7 +32,7 @@ def saved(size: str) -> str:
     from transformers import LlamaConfig, LlamaForCausalLM
 
     from examples.main_job import language_model
-    from examples.texts import python_documentation as corpus
+    from examples.retrieval import documentation
 
     folder = Path(tempfile.gettempdir()) / f"skate-benchmark-model-{size}"
     if not (folder / "tokenizer.json").exists():
@@ -44,7 +44,7 @@ def saved(size: str) -> str:
             "pad_token_id": 0,
         }
         model = LlamaForCausalLM(LlamaConfig(tie_word_embeddings=True, **more, **SIZES[size]))
-        texts = [each.answer for path in corpus.library_files() for each in corpus.docstring_documents(path)]
+        texts = [Path(path).read_text(errors="replace") for path in documentation.library_files()]
         # Each of the model's tokens is a text, so that a stream has an event for each.
         tokenizer = language_model.train_tokenizer(texts, SIZES[size]["vocab_size"])
         language_model.save(folder, model, tokenizer)
