@@ -339,8 +339,9 @@ class Driver:
             self.output = host.output
             host.output.enabled = settings.log_to_driver
 
-    def preload(self, name: str) -> None:
-        """No-op: workers belong to the cluster."""
+    def preload(self, name: str) -> bool:
+        """Return False: workers belong to the cluster."""
+        return False
 
     def forked(self) -> None:
         """In a forked child: leave everything to the parent."""

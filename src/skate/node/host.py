@@ -173,10 +173,11 @@ class NodeHost:
         """The address at which other programs of this user join the node; empty if they cannot."""
         return "" if self.session_socket is None else address.to_address(self.session_socket.path)
 
-    def preload(self, name: str) -> None:
-        """Import a module once, in the background, for future workers to share."""
+    def preload(self, name: str) -> bool:
+        """Import a module once, in the background, for future workers to share; return True."""
         with self.lock:
             self.pool.preload(name)
+        return True
 
     def detach_driver(self) -> None:
         """Detach the driver from the node, which stays, and end everything that was only for this driver."""

@@ -224,8 +224,9 @@ class Attachment:
 
     # -- the end
 
-    def preload(self, name: str) -> None:
-        """No-op: workers belong to the node."""
+    def preload(self, name: str) -> bool:
+        """Return False: workers belong to the node."""
+        return False
 
     def forked(self) -> None:
         """Close the connection in a forked child; it belongs to the parent."""

@@ -34,8 +34,8 @@ class Host(Protocol):
     def address(self) -> str:
         """The address at which other programs reach the node; empty if they cannot."""
 
-    def preload(self, name: str) -> None:
-        """Import a module for future workers to share. No-op if another process starts them."""
+    def preload(self, name: str) -> bool:
+        """Import a module for future workers to share; return False, and do nothing, if another process starts them."""
 
     def forked(self) -> None:
         """Detach a forked child; everything belongs to the parent."""
@@ -110,13 +110,12 @@ def host() -> Host | None:
     return _host
 
 
-def preload(module: str) -> None:
+def preload(module: str) -> bool:
     """Preload a module for future workers, in the background.
 
-    No-op without a session, and if the node is in another process.
+    Returns False, and does nothing, without a session, and if the node is in another process.
     """
-    if _host is not None:
-        _host.preload(module)
+    return _host is not None and _host.preload(module)
 
 
 def address_of_node() -> str:

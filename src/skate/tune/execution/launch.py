@@ -44,11 +44,11 @@ from skate.tune.space import variants
 from skate.tune.space.replacement import with_objects_of
 from skate.tune.stopper.stopper import CombinedStopper, NoopStopper
 from skate.util.announcements import Announcement, announce
+from skate.util.debug import preload
 
-#: Modules that trials load; preloaded in the workers of a session that a search starts.
-_PRELOAD = ("skate.tune.execution.actor",)
-#: From this many trials on, they are loaded once in a separate process from which trials are forked, unless
-#: the session has done so.
+#: A module that trials load; the workers of the session are forked with it.
+_PRELOAD = "skate.tune.execution.actor"
+#: If the node is in another process, this many trials load it once in a separate process from which they are forked.
 _MANY = 10
 
 
@@ -87,8 +87,8 @@ class Launch:
         search = search_of(config, self.experiment)
         scheduler = _scheduler_of(config)
         callbacks = _callbacks_of(self.run_config)
-        loaded = not skate.is_initialized()
-        ensure_session(_PRELOAD)
+        loaded = not skate.is_initialized() or preload(_PRELOAD)
+        ensure_session([_PRELOAD])
         self.experiment.folder.create()
         if not self.experiment.folder.local:
             callbacks = _with_log_folders(callbacks, self.experiment.folder.filesystem)
@@ -107,7 +107,7 @@ class Launch:
             callbacks=callbacks,
             reporter=reporter_for(self.run_config, machine, config),
             reuse_actors=config.reuse_actors,
-            preload=() if loaded or search.total_samples < _MANY else _PRELOAD,
+            preload=() if loaded or search.total_samples < _MANY else [_PRELOAD],
             deadline=None if budget is None else time.monotonic() + budget,
             log_to_file=self.run_config.log_to_file or self.experiment.log_to_file,
         )

@@ -353,8 +353,9 @@ class LocalHost:
 
     # -- the host of the session
 
-    def preload(self, name: str) -> None:
-        """No-op: there are no workers to start."""
+    def preload(self, name: str) -> bool:
+        """Return True: there are no workers to start."""
+        return True
 
     def forked(self) -> None:
         """Detach a forked child from everything outside its process."""
