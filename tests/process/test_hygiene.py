@@ -68,9 +68,12 @@ def test_driver_that_ends_leaves_no_process(ending: str, program: Callable[..., 
 def test_driver_that_is_killed_leaves_no_process(
     number: signal.Signals, program: Callable[..., Program]
 ) -> None:
-    # What a shell starts in the background without job control ignores SIGQUIT, and so does all that it starts.
-    alone = "    import signal; signal.signal(signal.SIGQUIT, signal.SIG_DFL)\n"
-    started = program(BUSY + alone + "    print('up', flush=True); time.sleep(60)")
+    # What a shell starts in the background without job control ignores SIGQUIT, and what `nohup` starts SIGHUP; and so does
+    # all that they start.
+    heard = "    import signal\n" + "".join(
+        f"    signal.signal(signal.{each}, signal.SIG_DFL)\n" for each in ("SIGQUIT", "SIGHUP")
+    )
+    started = program(BUSY + heard + "    print('up', flush=True); time.sleep(60)")
     started.wait_for_output("^up")
     assert len(started.others()) >= 3  # the zygote, the actor, the task
     os.kill(started.process.pid, number)

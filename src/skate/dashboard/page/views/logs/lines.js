@@ -35,12 +35,13 @@ export function Lines({ lines, pattern, current, follow, stopFollowing }) {
   };
   useEffect(look, [lines.length]);
   useEffect(() => {
-    if (follow) box.current.scrollTop = lines.length * ROW;
+    // Effects may run after the list has left the page: then there is no box.
+    if (follow && box.current) box.current.scrollTop = lines.length * ROW;
     look();
   }, [follow, lines.length]);
   useEffect(() => {
-    if (current === null || current === undefined || current < 0) return;
     const view = box.current;
+    if (!view || current === null || current === undefined || current < 0) return;
     const top = current * ROW;
     if (top < view.scrollTop || top + ROW > view.scrollTop + view.clientHeight) view.scrollTop = Math.max(0,
       top - view.clientHeight / 2);
@@ -49,7 +50,7 @@ export function Lines({ lines, pattern, current, follow, stopFollowing }) {
   const scrolled = () => {
     look();
     const view = box.current;
-    if (follow && view.scrollTop + view.clientHeight < lines.length * ROW - 5 * ROW) stopFollowing();
+    if (follow && view && view.scrollTop + view.clientHeight < lines.length * ROW - 5 * ROW) stopFollowing();
   };
   const [from, to] = [Math.min(range[0], lines.length), Math.min(range[1], lines.length)];
   return html`<div class="scroll lines" ref=${box} onScroll=${scrolled} role="region" aria-label="Lines" tabindex="0">
