@@ -25,6 +25,8 @@ from skate.worker import environment, forked_children, output
 from skate.worker.context import WorkerContext
 from skate.worker.executor import Executor
 
+#: `signal.signal` without the wrapper that makes enum members of numbers, which costs a new worker 45 page faults.
+set_signal_handler: Any = getattr(signal.signal, "__wrapped__", signal.signal)
 STARTS_WORK = frozenset({m.SUBMIT, m.CALL})
 
 
@@ -88,15 +90,15 @@ def _breakpoint(*args: Any, **options: Any) -> Any:
 
 
 class Groundwork:
-    """The parts of a worker that do not depend on its request, so that a spare one has made them before it is needed.
+    """The parts of a worker that depend neither on its request nor on its process.
 
-    Raises LimitReached if the system refuses memory.
+    The process that forks workers makes them once, so that no worker has to: to run a function for the first time, a forked
+    process copies the pages of the function, its code and its results. Raises LimitReached if the system refuses memory.
     """
 
     def __init__(self, memory_fds: list[int], config: dict[str, Any]) -> None:
-        output.take_over()
-        self.pump = Pump(threading.RLock(), "loop")
-        self.process = process = Process(0, self.pump, config["node_id"], config["job"])
+        self.pump = pump = Pump(threading.RLock(), "loop", open_now=False)
+        self.process = process = Process(0, pump, config["node_id"], config["job"])
         process.namespace = config["namespace"]
         process.node_id = config["node_id"]
         process.node_ip_address = config["node_ip_address"]
@@ -104,11 +106,24 @@ class Groundwork:
         process.packages = config.get("packages", "")
         self.arena_fd, overflow_fd = [*memory_fds, -1][:2]
         process.mapping = Memory(self.arena_fd, config["arena_bytes"], overflow_fd, config["overflow_bytes"])
-        self.context = WorkerContext(process)
-        process.context = self.context
-        output.current_task[0] = self.context.current
-        stack_dumps.offer()
+        self.context = context = WorkerContext(process)
+        process.context = context
+        self.channel = channel = Channel()
+        self.link = link = WorkerLink(channel, context, process)
+        process.connect(link)
+        self.executor = link.executor = Executor(process, channel, context)
+        pump.before_poll = partial(_before_poll, process, channel)
+        # One thread may answer while another polls, and a task may begin before everything is written.
+        channel.on_backlog = lambda: pump.want_write(channel.fd, True)
+        output.current_task[0] = context.current
         sys.breakpointhook = _breakpoint
+
+    def open(self) -> None:
+        """Open what each worker has for itself. Call it once, in a fresh worker."""
+        output.take_over()
+        self.pump.open_in_child()
+        self.executor.title.open()
+        stack_dumps.offer()
 
 
 def run(channel_fd: int, groundwork: Groundwork, config: dict[str, Any]) -> int:
@@ -121,20 +136,15 @@ def run(channel_fd: int, groundwork: Groundwork, config: dict[str, Any]) -> int:
         os.chdir(config["directory"])
         sys.path.insert(0, config["directory"])
     _import_compat()
-    channel = Channel(socket.socket(fileno=channel_fd))
-    pump, process, context = groundwork.pump, groundwork.process, groundwork.context
+    pump, process, channel, executor = (
+        groundwork.pump, groundwork.process, groundwork.channel, groundwork.executor,
+    )  # fmt: skip
+    channel.connect(socket.socket(fileno=channel_fd))
     process.identify(config["cid"])
-    link = WorkerLink(channel, context, process)
-    process.connect(link)
-    slot = Slot(groundwork.arena_fd, config["status_table_at"] + config["slot"] * SLOT_BYTES)
-    executor = Executor(process, channel, context, slot)
-    link.executor = executor
-    signal.signal(signal.SIGINT, executor.on_interrupt)
-    signal.signal(signal.SIGTERM, executor.departure.on_terminate)
+    executor.take_slot(Slot(groundwork.arena_fd, config["status_table_at"] + config["slot"] * SLOT_BYTES))
+    set_signal_handler(signal.SIGINT, executor.on_interrupt)
+    set_signal_handler(signal.SIGTERM, executor.departure.on_terminate)
     pump.add(channel.fd, partial(_readable, channel, process, pump))
-    pump.before_poll = partial(_before_poll, process, channel)
-    # One thread may answer while another polls, and a task may begin before everything is written.
-    channel.on_backlog = lambda: pump.want_write(channel.fd, True)
     session.attach(process, None, in_worker=True)
     channel.push(m.Ready(m.READY, os.getpid(), VERSION))
     if config.get("setup_hook"):
