@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal
 import atexit
 import os
 import signal
@@ -26,7 +27,7 @@ from skate.worker.context import WorkerContext
 from skate.worker.executor import Executor
 
 #: `signal.signal` without the wrapper that makes enum members of numbers, which costs a new worker 45 page faults.
-set_signal_handler: Any = getattr(signal.signal, "__wrapped__", signal.signal)
+set_signal_handler: Any = _signal.signal
 STARTS_WORK = frozenset({m.SUBMIT, m.CALL})
 
 

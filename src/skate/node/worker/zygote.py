@@ -308,7 +308,7 @@ def become_worker(zygote: Zygote, parent: int, wait: Callable[[], Request], spar
             set_signal_handler,
         )  # imported by the zygote before it forks
 
-        set_signal_handler(signal.SIGCHLD, signal.SIG_DFL)
+        set_signal_handler(signal.SIGCHLD, 0)  # SIG_DFL
         descendants.lead_a_group(parent)
         zygote.control.close()
         groundwork = zygote.groundwork
