@@ -94,7 +94,7 @@ class Groundwork:
     """The parts of a worker that depend neither on its request nor on its process.
 
     The process that forks workers makes them once, so that no worker has to: to run a function for the first time, a forked
-    process copies the pages of the function, its code and its results. Raises LimitReached if the system refuses memory.
+    process copies the pages of the function, its code and its results.
     """
 
     def __init__(self, memory_fds: list[int], config: dict[str, Any]) -> None:
@@ -106,7 +106,9 @@ class Groundwork:
         process.realm = config.get("realm", "")
         process.packages = config.get("packages", "")
         self.arena_fd, overflow_fd = [*memory_fds, -1][:2]
-        process.mapping = Memory(self.arena_fd, config["arena_bytes"], overflow_fd, config["overflow_bytes"])
+        self._memory = partial(
+            Memory, self.arena_fd, config["arena_bytes"], overflow_fd, config["overflow_bytes"]
+        )
         self.context = context = WorkerContext(process)
         process.context = context
         self.channel = channel = Channel()
@@ -125,6 +127,11 @@ class Groundwork:
         self.pump.open_in_child()
         self.executor.title.open()
         stack_dumps.offer()
+
+    def map_memory(self) -> None:
+        """Map the memory for large values, unless that was done. Raises LimitReached if the system refuses it."""
+        if self.process.mapping is None:
+            self.process.mapping = self._memory()
 
 
 def run(channel_fd: int, groundwork: Groundwork, config: dict[str, Any]) -> int:

@@ -170,8 +170,7 @@ class Zygote:
                 self.preload(self.config["preload"])
         from skate.worker.main import Groundwork  # imported by `main`
 
-        with contextlib.suppress(LimitReached):  # each worker tries again, and can tell the node why it fails
-            self.groundwork = Groundwork(self.memory_fds, self.config)
+        self.groundwork = Groundwork(self.memory_fds, self.config)
         gc.collect()
         gc.freeze()
 
@@ -302,26 +301,25 @@ def become_worker(zygote: Zygote, parent: int, wait: Callable[[], Request], spar
     status = 1
     try:
         signal.set_wakeup_fd(-1)
-        from skate.worker.main import (
-            Groundwork,
-            run,
-            set_signal_handler,
-        )  # imported by the zygote before it forks
+        from skate.worker.main import run, set_signal_handler  # imported by the zygote before it forks
 
         set_signal_handler(signal.SIGCHLD, 0)  # SIG_DFL
         descendants.lead_a_group(parent)
         zygote.control.close()
         groundwork = zygote.groundwork
-        if groundwork is not None:
+        if spare:
             groundwork.open()
+            # It is tried again below, where the worker can tell the node why it fails.
+            with contextlib.suppress(LimitReached):
+                groundwork.map_memory()
         request, (channel, out, err) = wait()
         os.dup2(out, 1)
         os.dup2(err, 2)
         os.close(out)
         os.close(err)
-        if groundwork is None:  # here the worker can tell the node why it fails
-            groundwork = Groundwork(zygote.memory_fds, zygote.config)
+        if not spare:
             groundwork.open()
+        groundwork.map_memory()
         status = run(channel, groundwork, {**zygote.config, **request})
     except LimitReached as error:
         sys.stderr.write(f"{REFUSED}{error.strerror}\n")
