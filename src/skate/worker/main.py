@@ -28,6 +28,7 @@ from skate.worker.executor import Executor
 
 #: `signal.signal` without the wrapper that makes enum members of numbers, which costs a new worker 45 page faults.
 set_signal_handler: Any = _signal.signal
+_DEFAULT = int(signal.SIG_DFL)
 STARTS_WORK = frozenset({m.SUBMIT, m.CALL})
 
 
@@ -90,10 +91,10 @@ def _breakpoint(*args: Any, **options: Any) -> Any:
     return None
 
 
-class Groundwork:
-    """The parts of a worker that depend neither on its request nor on its process.
+class Worker:
+    """A worker, with all parts that depend neither on its request nor on its process.
 
-    The process that forks workers makes them once, so that no worker has to: to run a function for the first time, a forked
+    The process that forks workers makes it once, so that no worker has to: to run a function for the first time, a forked
     process copies the pages of the function, its code and its results.
     """
 
@@ -123,6 +124,7 @@ class Groundwork:
 
     def open(self) -> None:
         """Open what each worker has for itself. Call it once, in a fresh worker."""
+        set_signal_handler(signal.SIGCHLD, _DEFAULT)
         output.take_over()
         self.pump.open_in_child()
         self.executor.title.open()
@@ -133,44 +135,41 @@ class Groundwork:
         if self.process.mapping is None:
             self.process.mapping = self._memory()
 
+    def serve(self, channel_fd: int, config: dict[str, Any]) -> int:
+        """Serve the node at the other end of `channel_fd` until it ends this process; return the exit code."""
+        environ = config.get("env_vars") or {}
+        os.environ.update(environ)
+        environment.remember(environ, "OMP_NUM_THREADS" in config.get("set_by_user", ()))
+        sys.path[:0] = config.get("path_front") or []
+        if config.get("directory"):
+            os.chdir(config["directory"])
+            sys.path.insert(0, config["directory"])
+        _import_compat()
+        pump, process, channel, executor = self.pump, self.process, self.channel, self.executor
+        channel.connect(socket.socket(fileno=channel_fd))
+        process.identify(config["cid"])
+        executor.take_slot(Slot(self.arena_fd, config["status_table_at"] + config["slot"] * SLOT_BYTES))
+        set_signal_handler(signal.SIGINT, executor.on_interrupt)
+        set_signal_handler(signal.SIGTERM, executor.departure.on_terminate)
+        pump.add(channel.fd, partial(_readable, channel, process, pump))
+        session.attach(process, None, in_worker=True)
+        channel.push(m.Ready(m.READY, os.getpid(), VERSION))
+        if config.get("setup_hook"):
+            from skate.runtime_env.hooks import run as run_hook  # only environments with a setup hook need it
 
-def run(channel_fd: int, groundwork: Groundwork, config: dict[str, Any]) -> int:
-    """Serve the node at the other end of `channel_fd` until it ends this process; return the exit code."""
-    environ = config.get("env_vars") or {}
-    os.environ.update(environ)
-    environment.remember(environ, "OMP_NUM_THREADS" in config.get("set_by_user", ()))
-    sys.path[:0] = config.get("path_front") or []
-    if config.get("directory"):
-        os.chdir(config["directory"])
-        sys.path.insert(0, config["directory"])
-    _import_compat()
-    pump, process, channel, executor = (
-        groundwork.pump, groundwork.process, groundwork.channel, groundwork.executor,
-    )  # fmt: skip
-    channel.connect(socket.socket(fileno=channel_fd))
-    process.identify(config["cid"])
-    executor.take_slot(Slot(groundwork.arena_fd, config["status_table_at"] + config["slot"] * SLOT_BYTES))
-    set_signal_handler(signal.SIGINT, executor.on_interrupt)
-    set_signal_handler(signal.SIGTERM, executor.departure.on_terminate)
-    pump.add(channel.fd, partial(_readable, channel, process, pump))
-    session.attach(process, None, in_worker=True)
-    channel.push(m.Ready(m.READY, os.getpid(), VERSION))
-    if config.get("setup_hook"):
-        from skate.runtime_env.hooks import run as run_hook  # only environments with a setup hook need it
+            run_hook(config["setup_hook"])
+        if "SKATE_LOGGING_CONFIG" in os.environ:
+            from skate.client.session import job_log_config  # few programs configure it
 
-        run_hook(config["setup_hook"])
-    if "SKATE_LOGGING_CONFIG" in os.environ:
-        from skate.client.session import job_log_config  # few programs configure it
+            job_log_config.adopt()
+        if "SKATE_TRACING_HOOK" in os.environ:
+            from skate.worker import tracing  # only traced sessions need it
 
-        job_log_config.adopt()
-    if "SKATE_TRACING_HOOK" in os.environ:
-        from skate.worker import tracing  # only traced sessions need it
-
-        tracing.start()
-    pump.start()
-    forked_children.guard(executor)
-    executor.run()
-    return _leave(channel, executor)
+            tracing.start()
+        pump.start()
+        forked_children.guard(executor)
+        executor.run()
+        return _leave(channel, executor)
 
 
 def _readable(channel: Channel, process: Process, pump: Pump, events: int) -> None:

@@ -50,7 +50,8 @@ class Zygote:
         self.config: dict[str, Any] = {}
         self.memory_fds: list[int] = []
         self.dismissed = False  # the node has ended properly
-        self.groundwork: Any = None
+        #: The worker that each child becomes, complete but for what it opens itself.
+        self.worker: Any = None
         self.spares = Spares()
 
     def run(self) -> None:
@@ -168,9 +169,9 @@ class Zygote:
         if self.config["preload"]:
             with self._ending_with_the_node():
                 self.preload(self.config["preload"])
-        from skate.worker.main import Groundwork  # imported by `main`
+        from skate.worker.main import Worker  # imported by `main`
 
-        self.groundwork = Groundwork(self.memory_fds, self.config)
+        self.worker = Worker(self.memory_fds, self.config)
         gc.collect()
         gc.freeze()
 
@@ -301,26 +302,23 @@ def become_worker(zygote: Zygote, parent: int, wait: Callable[[], Request], spar
     status = 1
     try:
         signal.set_wakeup_fd(-1)
-        from skate.worker.main import run, set_signal_handler  # imported by the zygote before it forks
-
-        set_signal_handler(signal.SIGCHLD, 0)  # SIG_DFL
         descendants.lead_a_group(parent)
         zygote.control.close()
-        groundwork = zygote.groundwork
+        worker = zygote.worker
         if spare:
-            groundwork.open()
+            worker.open()
             # It is tried again below, where the worker can tell the node why it fails.
             with contextlib.suppress(LimitReached):
-                groundwork.map_memory()
+                worker.map_memory()
         request, (channel, out, err) = wait()
         os.dup2(out, 1)
         os.dup2(err, 2)
         os.close(out)
         os.close(err)
         if not spare:
-            groundwork.open()
-        groundwork.map_memory()
-        status = run(channel, groundwork, {**zygote.config, **request})
+            worker.open()
+        worker.map_memory()
+        status = worker.serve(channel, {**zygote.config, **request})
     except LimitReached as error:
         sys.stderr.write(f"{REFUSED}{error.strerror}\n")
         status = CANNOT_BEGIN
