@@ -55,6 +55,7 @@ def _tables() -> list[list[int]]:
     return made
 
 
+_EIGHT = struct.Struct("<I4B")
 _TABLES: list[list[int]] = []
 
 
@@ -65,11 +66,11 @@ def by_tables(data: bytes) -> int:
     t0, t1, t2, t3, t4, t5, t6, t7 = _TABLES
     crc = 0xFFFFFFFF
     whole = len(data) & ~7
-    for at in range(0, whole, 8):
-        low = crc ^ int.from_bytes(data[at : at + 4], "little")
+    for word, b4, b5, b6, b7 in _EIGHT.iter_unpack(memoryview(data)[:whole]):
+        low = crc ^ word
         crc = (
             t7[low & 0xFF] ^ t6[low >> 8 & 0xFF] ^ t5[low >> 16 & 0xFF] ^ t4[low >> 24]
-            ^ t3[data[at + 4]] ^ t2[data[at + 5]] ^ t1[data[at + 6]] ^ t0[data[at + 7]]
+            ^ t3[b4] ^ t2[b5] ^ t1[b6] ^ t0[b7]
         )  # fmt: skip
     for byte in data[whole:]:
         crc = t0[(crc ^ byte) & 0xFF] ^ crc >> 8

@@ -137,6 +137,22 @@ def test_what_a_trial_prints_goes_to_its_folder(tmp_path: Path) -> None:
     assert Path(result.path, "stdout").read_text() == "said this\n"
 
 
+def test_trials_that_share_a_process_have_their_own_output_and_folder(tmp_path: Path) -> None:
+    def talking(config: dict[str, Any]) -> dict[str, Any]:
+        print(f"said by {config['x']}", end="")
+        Path("artifact").write_text(str(config["x"]))
+        return {"process": os.getpid()}
+
+    space = {"x": tune.grid_search([1, 2, 3])}
+    results = fit(
+        talking, tmp_path, space, run={"log_to_file": True}, reuse_actors=True, max_concurrent_trials=1
+    )
+    assert len({result.metrics["process"] for result in results}) == 1
+    for number, result in enumerate(results, 1):
+        assert Path(result.path, "stdout").read_text() == f"said by {number}"
+        assert Path(result.path, "artifact").read_text() == str(number)
+
+
 def test_a_trial_works_in_its_folder(tmp_path: Path) -> None:
     def writing(config: dict[str, Any]) -> dict[str, Any]:
         Path("artifact").write_text("mine")

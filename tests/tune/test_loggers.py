@@ -17,6 +17,7 @@ import skate as ray
 from skate import tune
 from skate.air import loggers as air_loggers
 from skate.air.loggers import events as event_files
+from skate.air.loggers import lines
 from skate.tune import logger as tune_loggers
 
 np = pytest.importorskip("numpy")
@@ -110,6 +111,19 @@ def test_the_settings(written: Path) -> None:
     exact = pickle.loads((written / "params.pkl").read_bytes())
     assert exact["function"] is len
     assert exact["counts"].tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"lr": 0.1, "b": "\u00e4\n", "a": None, "on": True, "n": 3},
+        {"x": float("inf")},
+        {"net": {"b": 1, "a": 2}},
+    ],
+)
+def test_settings_are_indented_as_python_does_it(config: dict[str, Any]) -> None:
+    assert lines._indented(config) == json.dumps(config, indent=2, sort_keys=True)
 
 
 def test_a_table_that_pandas_reads(written: Path) -> None:

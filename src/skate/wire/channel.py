@@ -25,7 +25,10 @@ class ChannelClosed(ConnectionError):
 
 
 class Channel:
-    """One end of a connection; not thread-safe, the owner's lock guards it."""
+    """One end of a connection; not thread-safe, the owner's lock guards it.
+
+    One that is made without a socket gets it with `connect`.
+    """
 
     __slots__ = (
         "sock",
@@ -42,10 +45,10 @@ class Channel:
         "_buffer",
     )
 
-    def __init__(self, sock: socket.socket, *, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
-        sock.setblocking(False)
-        self.sock = sock
-        self.fd = sock.fileno()
+    sock: socket.socket
+
+    def __init__(self, sock: socket.socket | None = None, *, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self.fd = -1
         self.closed = False
         self.backlog: bytes | memoryview = b""
         self.queued: list[bytes] = []
@@ -55,10 +58,18 @@ class Channel:
         self.hurried = False
         self._pack = msgpack.Packer().pack
         self._unpacker = _unpacker(frame_bytes_max)
+        if sock is not None:
+            self.connect(sock)
+
+    def connect(self, sock: socket.socket) -> None:
+        """Use a socket from now on."""
+        sock.setblocking(False)
+        self.sock = sock
+        self.fd = sock.fileno()
         self._recv: Callable[[memoryview], int] = sock.recv_into
+        self._send: Callable[[bytes | memoryview], int] = sock.send
         # One permanent buffer: allocating one of this size costs three system calls. A map takes no memory before it is used.
         self._buffer = memoryview(mmap.mmap(-1, READ_BYTES))
-        self._send: Callable[[bytes | memoryview], int] = sock.send
 
     def push(self, message: tuple[Any, ...]) -> None:
         """Queue a message; `flush` writes all that are queued at once."""

@@ -113,6 +113,11 @@ class Pump:
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.poller.register(self._wake, select.EPOLLIN)
 
+    def open_in_child(self) -> None:
+        """Open the descriptors of a process that was forked after the pump was made, and shares its poller until now."""
+        self.poller = select.epoll()
+        self.open()
+
     def start(self) -> None:
         """Start the background thread. Raises LimitReached if it cannot be started."""
         self._thread = start_thread(self._background, f"skate-{self.name}", f" for its {self.name}")

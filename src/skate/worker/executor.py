@@ -38,16 +38,17 @@ class Executor(CallRunner):
         "_drain_at", "_interrupt", "_main", "channel", "departure", "interrupts", "prefix", "readers", "slot", "system", "title",
     )  # fmt: skip
 
-    def __init__(self, process: Process, channel: Channel, context: WorkerContext, slot: Slot) -> None:
+    slot: Slot
+
+    def __init__(self, process: Process, channel: Channel, context: WorkerContext) -> None:
         super().__init__(
-            process.handlers, WorkerTemplate, channel.push, self._send, process.release_later, slot.memory
+            process.handlers, WorkerTemplate, channel.push, self._send, process.release_later, bytearray()
         )
         self.process = process
         self.channel = channel
         self.context = context
         self.pump = process.pump
         self.lock = process.lock
-        self.slot = slot
         #: Futures of async streams that wait for their readers.
         self.readers: list[Any] = []
         self.mode = None
@@ -65,6 +66,11 @@ class Executor(CallRunner):
         self.pump.on_sleep = self._rest
         self.handlers[m.STOP_TASK] = self._stop_task
         self.handlers[m.ACK] = self._ack
+
+    def take_slot(self, slot: Slot) -> None:
+        """Record in this slot what begins; call it before any work arrives."""
+        self.slot = slot
+        self.status = slot.memory
 
     # -- messages and effects, under the lock
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal
 import atexit
 import os
 import signal
@@ -25,6 +26,9 @@ from skate.worker import environment, forked_children, output
 from skate.worker.context import WorkerContext
 from skate.worker.executor import Executor
 
+#: `signal.signal` without the wrapper that makes enum members of numbers, which costs a new worker 45 page faults.
+set_signal_handler: Any = _signal.signal
+_DEFAULT = int(signal.SIG_DFL)
 STARTS_WORK = frozenset({m.SUBMIT, m.CALL})
 
 
@@ -87,72 +91,85 @@ def _breakpoint(*args: Any, **options: Any) -> Any:
     return None
 
 
-class Groundwork:
-    """The parts of a worker that do not depend on its request, so that a spare one has made them before it is needed.
+class Worker:
+    """A worker, with all parts that depend neither on its request nor on its process.
 
-    Raises LimitReached if the system refuses memory.
+    The process that forks workers makes it once, so that no worker has to: to run a function for the first time, a forked
+    process copies the pages of the function, its code and its results.
     """
 
     def __init__(self, memory_fds: list[int], config: dict[str, Any]) -> None:
-        output.take_over()
-        self.pump = Pump(threading.RLock(), "loop")
-        self.process = process = Process(0, self.pump, config["node_id"], config["job"])
+        self.pump = pump = Pump(threading.RLock(), "loop", open_now=False)
+        self.process = process = Process(0, pump, config["node_id"], config["job"])
         process.namespace = config["namespace"]
         process.node_id = config["node_id"]
         process.node_ip_address = config["node_ip_address"]
         process.realm = config.get("realm", "")
         process.packages = config.get("packages", "")
         self.arena_fd, overflow_fd = [*memory_fds, -1][:2]
-        process.mapping = Memory(self.arena_fd, config["arena_bytes"], overflow_fd, config["overflow_bytes"])
-        self.context = WorkerContext(process)
-        process.context = self.context
-        output.current_task[0] = self.context.current
-        stack_dumps.offer()
+        self._memory = partial(
+            Memory, self.arena_fd, config["arena_bytes"], overflow_fd, config["overflow_bytes"]
+        )
+        self.context = context = WorkerContext(process)
+        process.context = context
+        self.channel = channel = Channel()
+        self.link = link = WorkerLink(channel, context, process)
+        process.connect(link)
+        self.executor = link.executor = Executor(process, channel, context)
+        pump.before_poll = partial(_before_poll, process, channel)
+        # One thread may answer while another polls, and a task may begin before everything is written.
+        channel.on_backlog = lambda: pump.want_write(channel.fd, True)
+        output.current_task[0] = context.current
         sys.breakpointhook = _breakpoint
 
+    def open(self) -> None:
+        """Open what each worker has for itself. Call it once, in a fresh worker."""
+        set_signal_handler(signal.SIGCHLD, _DEFAULT)
+        output.take_over()
+        self.pump.open_in_child()
+        self.executor.title.open()
+        stack_dumps.offer()
 
-def run(channel_fd: int, groundwork: Groundwork, config: dict[str, Any]) -> int:
-    """Serve the node at the other end of `channel_fd` until it ends this process; return the exit code."""
-    environ = config.get("env_vars") or {}
-    os.environ.update(environ)
-    environment.remember(environ, "OMP_NUM_THREADS" in config.get("set_by_user", ()))
-    sys.path[:0] = config.get("path_front") or []
-    if config.get("directory"):
-        os.chdir(config["directory"])
-        sys.path.insert(0, config["directory"])
-    _import_compat()
-    channel = Channel(socket.socket(fileno=channel_fd))
-    pump, process, context = groundwork.pump, groundwork.process, groundwork.context
-    process.identify(config["cid"])
-    link = WorkerLink(channel, context, process)
-    process.connect(link)
-    slot = Slot(groundwork.arena_fd, config["status_table_at"] + config["slot"] * SLOT_BYTES)
-    executor = Executor(process, channel, context, slot)
-    link.executor = executor
-    signal.signal(signal.SIGINT, executor.on_interrupt)
-    signal.signal(signal.SIGTERM, executor.departure.on_terminate)
-    pump.add(channel.fd, partial(_readable, channel, process, pump))
-    pump.before_poll = partial(_before_poll, process, channel)
-    # One thread may answer while another polls, and a task may begin before everything is written.
-    channel.on_backlog = lambda: pump.want_write(channel.fd, True)
-    session.attach(process, None, in_worker=True)
-    channel.push(m.Ready(m.READY, os.getpid(), VERSION))
-    if config.get("setup_hook"):
-        from skate.runtime_env.hooks import run as run_hook  # only environments with a setup hook need it
+    def map_memory(self) -> None:
+        """Map the memory for large values, unless that was done. Raises LimitReached if the system refuses it."""
+        if self.process.mapping is None:
+            self.process.mapping = self._memory()
 
-        run_hook(config["setup_hook"])
-    if "SKATE_LOGGING_CONFIG" in os.environ:
-        from skate.client.session import job_log_config  # few programs configure it
+    def serve(self, channel_fd: int, config: dict[str, Any]) -> int:
+        """Serve the node at the other end of `channel_fd` until it ends this process; return the exit code."""
+        environ = config.get("env_vars") or {}
+        os.environ.update(environ)
+        environment.remember(environ, "OMP_NUM_THREADS" in config.get("set_by_user", ()))
+        sys.path[:0] = config.get("path_front") or []
+        if config.get("directory"):
+            os.chdir(config["directory"])
+            sys.path.insert(0, config["directory"])
+        _import_compat()
+        pump, process, channel, executor = self.pump, self.process, self.channel, self.executor
+        channel.connect(socket.socket(fileno=channel_fd))
+        process.identify(config["cid"])
+        executor.take_slot(Slot(self.arena_fd, config["status_table_at"] + config["slot"] * SLOT_BYTES))
+        set_signal_handler(signal.SIGINT, executor.on_interrupt)
+        set_signal_handler(signal.SIGTERM, executor.departure.on_terminate)
+        pump.add(channel.fd, partial(_readable, channel, process, pump))
+        session.attach(process, None, in_worker=True)
+        channel.push(m.Ready(m.READY, os.getpid(), VERSION))
+        if config.get("setup_hook"):
+            from skate.runtime_env.hooks import run as run_hook  # only environments with a setup hook need it
 
-        job_log_config.adopt()
-    if "SKATE_TRACING_HOOK" in os.environ:
-        from skate.worker import tracing  # only traced sessions need it
+            run_hook(config["setup_hook"])
+        if "SKATE_LOGGING_CONFIG" in os.environ:
+            from skate.client.session import job_log_config  # few programs configure it
 
-        tracing.start()
-    pump.start()
-    forked_children.guard(executor)
-    executor.run()
-    return _leave(channel, executor)
+            job_log_config.adopt()
+        if "SKATE_TRACING_HOOK" in os.environ:
+            from skate.worker import tracing  # only traced sessions need it
+
+            tracing.start()
+        pump.start()
+        forked_children.guard(executor)
+        executor.run()
+        return _leave(channel, executor)
 
 
 def _readable(channel: Channel, process: Process, pump: Pump, events: int) -> None:

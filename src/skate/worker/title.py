@@ -37,6 +37,9 @@ class Title:
         self.idle = "IDLE"
         self._start, self._size = locate()
         self._fd = -1
+
+    def open(self) -> None:
+        """Open the memory of this process; until then, nothing is shown."""
         if self._size > len(PREFIX):
             # A sandbox may forbid it; then the process keeps its original title.
             with contextlib.suppress(OSError):

@@ -16,6 +16,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from skate.air.loggers.append_file import AppendFile
 from skate.crc32c import framed
 
 #: The largest single-precision number.
@@ -63,25 +64,21 @@ def settings(values: Mapping[str, Any], tags: Iterable[str]) -> list[bytes]:
         values: the settings; None values are dropped, unsupported types become text.
         tags: the names of the metrics.
     """
-    known = {name: value for name, value in values.items() if value is not None}
-    infos = b"".join(
-        _part(4, _part(1, name.encode()) + b"\x20" + bytes((_kind(value)[0],)))
-        for name, value in known.items()
-    )
-    metrics = _metrics(tuple(tags))
-    entries = b"".join(
-        _part(1, _part(1, name.encode()) + _part(2, _kind(value)[1])) for name, value in known.items()
-    )
+    known = {name: _kind(value) for name, value in values.items() if value is not None}
+    entries = b"".join(_part(1, _tag(name) + _part(2, encoded)) for name, (_, encoded) in known.items())
     return [
-        _of_plugin("_hparams_/experiment", _part(2, infos + metrics)),
+        _experiment(tuple((name, kind) for name, (kind, _) in known.items()), tuple(tags)),
         _of_plugin("_hparams_/session_start_info", _part(3, entries)),
-        _of_plugin("_hparams_/session_end_info", _part(4, b"\x08\x01")),  # status: success
+        _END,
     ]
 
 
 @functools.lru_cache(maxsize=64)
-def _metrics(tags: tuple[str, ...]) -> bytes:
-    return b"".join(_part(5, _part(1, _part(2, tag.encode()))) for tag in tags)
+def _experiment(names: tuple[tuple[str, int], ...], tags: tuple[str, ...]) -> bytes:
+    """Return the summary of the names and types of settings, and of the metrics, which trials of a search share."""
+    infos = b"".join(_part(4, _tag(name) + b"\x20" + bytes((kind,))) for name, kind in names)
+    metrics = b"".join(_part(5, _part(1, _part(2, tag.encode()))) for tag in tags)
+    return _of_plugin("_hparams_/experiment", _part(2, infos + metrics))
 
 
 def _kind(value: Any) -> tuple[int, bytes]:
@@ -98,6 +95,9 @@ def _of_plugin(tag: str, contents: bytes) -> bytes:
     return _part(1, _part(1, tag.encode()) + _part(9, _part(1, plugin)))
 
 
+_END = _of_plugin("_hparams_/session_end_info", _part(4, b"\x08\x01"))  # status: success
+
+
 class EventFile:
     """An event file in a folder.
 
@@ -106,20 +106,26 @@ class EventFile:
 
     def __init__(self, folder: str) -> None:
         name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}"
-        self._file: Any = open(os.path.join(folder, name), "ab")  # noqa: SIM115 - open as long as the trial
+        self._file = AppendFile(f"{folder}/{name}")
         version = b"\x09" + struct.pack("<d", time.time()) + _part(3, b"brain.Event:2")
-        self._file.write(framed(version))
+        self._records = [framed(version)]
 
     def add(self, summary: bytes, step: int | None = None) -> None:
         """Write a summary: from `scalars`, from `settings`, or from a library."""
         at = b"\x09" + struct.pack("<d", time.time())
         place = b"" if step is None else b"\x10" + _varint(step)
-        self._file.write(framed(at + place + _part(5, summary)))
+        self._records.append(framed(at + place + _part(5, summary)))
 
     def flush(self) -> None:
         """Flush written records, so that readers see them."""
-        self._file.flush()
+        if self._records:
+            data = b"".join(self._records)
+            self._records.clear()
+            self._file.write(data)
 
     def close(self) -> None:
         """Write buffered records, and close the file."""
-        self._file.close()
+        try:
+            self.flush()
+        finally:
+            self._file.close()

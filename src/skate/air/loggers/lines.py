@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import pickle
 from typing import Any
 
 from skate.air.flat import is_plain, plain
 from skate.air.logger_callback import LoggerCallback
+from skate.air.loggers.append_file import AppendFile, write_file
 from skate.air.trial import LoggableTrial
 from skate.air.trial_folder import trial_folder
 
 NAME = "result.json"
 SETTINGS = "params.json"
 PICKLED_SETTINGS = "params.pkl"
+#: Made once, because `json.dumps` makes one for each text that is not encoded in the default way.
+_RESULTS = json.JSONEncoder(default=plain)
+_PARAMS = json.JSONEncoder(default=plain, skipkeys=True)
 
 
 class JsonLoggerCallback(LoggerCallback):
@@ -27,7 +30,7 @@ class JsonLoggerCallback(LoggerCallback):
     kept_files = (NAME,)
 
     def __init__(self) -> None:
-        self._files: dict[Any, Any] = {}
+        self._files: dict[Any, AppendFile] = {}
         #: The settings of a trial as JSON: each line includes them, and they rarely change.
         self._settings: dict[Any, str] = {}
 
@@ -36,10 +39,9 @@ class JsonLoggerCallback(LoggerCallback):
         self._end(trial)
         folder = trial_folder(trial)
         if folder is not None:
-            self.update_config(trial, trial.config)
-            path = os.path.join(folder, NAME)
+            self._write_config(trial, folder, trial.config)
             # Each line is one write: a killed search leaves complete lines.
-            self._files[trial] = open(path, "ab", buffering=0)  # noqa: SIM115 - open as long as the trial
+            self._files[trial] = AppendFile(f"{folder}/{NAME}")
 
     def log_trial_restore(self, trial: LoggableTrial) -> None:
         """Handle changed settings: population based training replaces those of a trial."""
@@ -54,7 +56,7 @@ class JsonLoggerCallback(LoggerCallback):
         if file is None:
             return
         rest = {name: value for name, value in result.items() if name != "config"}
-        text = json.dumps(rest, default=plain)
+        text = _RESULTS.encode(rest)
         if "config" in result:
             text = f'{text[:-1]}{", " if rest else ""}"config": {self._settings[trial]}}}'
         file.write(f"{text}\n".encode())
@@ -72,25 +74,36 @@ class JsonLoggerCallback(LoggerCallback):
     def update_config(self, trial: LoggableTrial, config: dict[str, Any]) -> None:
         """Rewrite the files of settings."""
         folder = trial_folder(trial)
-        if folder is None:
-            return
-        self._settings[trial] = json.dumps(config, default=plain, skipkeys=True)
-        try:
-            shown = json.dumps(config, default=plain, indent=2, skipkeys=True, sort_keys=True)
-        except TypeError:  # names of several types have no order
-            shown = json.dumps(config, default=plain, indent=2, skipkeys=True)
-        with open(os.path.join(folder, SETTINGS), "wb", buffering=0) as file:
-            file.write(shown.encode())
+        if folder is not None:
+            self._write_config(trial, folder, config)
+
+    def _write_config(self, trial: LoggableTrial, folder: str, config: dict[str, Any]) -> None:
+        self._settings[trial] = _PARAMS.encode(config)
+        write_file(f"{folder}/{SETTINGS}", _indented(config).encode())
         pickled = _pickled(config)
         if pickled is not None:
-            with open(os.path.join(folder, PICKLED_SETTINGS), "wb", buffering=0) as pickles:
-                pickles.write(pickled)
+            write_file(f"{folder}/{PICKLED_SETTINGS}", pickled)
 
     def _end(self, trial: LoggableTrial) -> None:
         self._settings.pop(trial, None)
         file = self._files.pop(trial, None)
         if file is not None:
             file.close()
+
+
+def _indented(config: dict[str, Any]) -> str:
+    """Return settings as JSON with a line for each; a flat dict without Python's slow encoder of indented texts."""
+    if config and all(
+        type(name) is str and (value is None or type(value) in (bool, int, float, str))
+        for name, value in config.items()
+    ):
+        encode = _PARAMS.encode
+        lines = [f"  {encode(name)}: {encode(config[name])}" for name in sorted(config)]
+        return "{\n" + ",\n".join(lines) + "\n}"
+    try:
+        return json.dumps(config, default=plain, indent=2, skipkeys=True, sort_keys=True)
+    except TypeError:  # names of several types have no order
+        return json.dumps(config, default=plain, indent=2, skipkeys=True)
 
 
 def _pickled(config: dict[str, Any]) -> bytes | None:

@@ -5,22 +5,46 @@ from __future__ import annotations
 import contextlib
 import csv
 import os
-from dataclasses import dataclass
-from typing import Any, TextIO
+from collections.abc import Iterable
+from typing import Any
 
 from skate.air.flat import flat
 from skate.air.logger_callback import LoggerCallback
+from skate.air.loggers.append_file import AppendFile
 from skate.air.trial import LoggableTrial
 from skate.air.trial_folder import trial_folder
 
 NAME = "progress.csv"
 
 
-@dataclass
 class _Table:
-    file: TextIO
-    writer: Any
-    columns: list[str]
+    """The rows of a file, each written at once."""
+
+    __slots__ = ("_file", "_texts", "_writer", "columns")
+
+    def __init__(self, path: str, columns: list[str]) -> None:
+        heading = _heading(path)
+        self.columns = heading or columns
+        self._texts: list[str] = []
+        self._writer = csv.writer(self, lineterminator="\n")
+        self._file = AppendFile(path)
+        if not heading:
+            self._writer.writerow(columns)
+
+    def write(self, text: str) -> None:
+        """Take the text of a row from the writer."""
+        self._texts.append(text)
+
+    def add(self, row: Iterable[Any]) -> None:
+        """Append a row to the file, after the heading if the file is new."""
+        self._writer.writerow(row)
+        data = "".join(self._texts).encode()
+        self._texts.clear()
+        self._file.write(data)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 class CSVLoggerCallback(LoggerCallback):
@@ -47,9 +71,8 @@ class CSVLoggerCallback(LoggerCallback):
             folder = trial_folder(trial)
             if folder is None:
                 return
-            table = self._tables[trial] = _open(os.path.join(folder, NAME), list(row))
-        table.writer.writerow([row.get(name, "") for name in table.columns])
-        table.file.flush()
+            table = self._tables[trial] = _Table(f"{folder}/{NAME}", list(row))
+        table.add([row.get(name, "") for name in table.columns])
 
     def log_trial_end(self, trial: LoggableTrial, failed: bool = False) -> None:
         """Close the file."""
@@ -64,23 +87,15 @@ class CSVLoggerCallback(LoggerCallback):
     def _end(self, trial: LoggableTrial) -> None:
         table = self._tables.pop(trial, None)
         if table is not None:
-            table.file.close()
+            table.close()
 
 
-def _open(path: str, columns: list[str]) -> _Table:
-    file = open(path, "a+", newline="")  # noqa: SIM115 - open as long as the trial
-    heading = _heading(file)
-    table = _Table(file, csv.writer(file, lineterminator="\n"), heading or columns)
-    if not heading:
-        table.writer.writerow(columns)
-    return table
-
-
-def _heading(file: TextIO) -> list[str]:
-    """Return the columns of an existing table, and go to its end."""
-    if not file.tell():
+def _heading(path: str) -> list[str]:
+    """Return the columns of an existing table."""
+    try:
+        if not os.stat(path).st_size:
+            return []
+    except FileNotFoundError:
         return []
-    file.seek(0)
-    found = next(csv.reader(iter(file.readline, "")), [])
-    file.seek(0, os.SEEK_END)
-    return found
+    with open(path, newline="", encoding="utf-8") as file:
+        return next(csv.reader(file), [])

@@ -50,6 +50,8 @@ class Zygote:
         self.config: dict[str, Any] = {}
         self.memory_fds: list[int] = []
         self.dismissed = False  # the node has ended properly
+        #: The worker that each child becomes, complete but for what it opens itself.
+        self.worker: Any = None
         self.spares = Spares()
 
     def run(self) -> None:
@@ -167,6 +169,9 @@ class Zygote:
         if self.config["preload"]:
             with self._ending_with_the_node():
                 self.preload(self.config["preload"])
+        from skate.worker.main import Worker  # imported by `main`
+
+        self.worker = Worker(self.memory_fds, self.config)
         gc.collect()
         gc.freeze()
 
@@ -295,25 +300,25 @@ def become_worker(zygote: Zygote, parent: int, wait: Callable[[], Request], spar
     `wait` returns the request, and the descriptors of its channel, stdout and stderr. A spare worker prepares what it can before.
     """
     status = 1
-    groundwork = None
     try:
         signal.set_wakeup_fd(-1)
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         descendants.lead_a_group(parent)
         zygote.control.close()
-        from skate.worker.main import Groundwork, run  # imported by the zygote before it forks
-
+        worker = zygote.worker
         if spare:
+            worker.open()
             # It is tried again below, where the worker can tell the node why it fails.
             with contextlib.suppress(LimitReached):
-                groundwork = Groundwork(zygote.memory_fds, zygote.config)
+                worker.map_memory()
         request, (channel, out, err) = wait()
         os.dup2(out, 1)
         os.dup2(err, 2)
         os.close(out)
         os.close(err)
-        groundwork = groundwork or Groundwork(zygote.memory_fds, zygote.config)
-        status = run(channel, groundwork, {**zygote.config, **request})
+        if not spare:
+            worker.open()
+        worker.map_memory()
+        status = worker.serve(channel, {**zygote.config, **request})
     except LimitReached as error:
         sys.stderr.write(f"{REFUSED}{error.strerror}\n")
         status = CANNOT_BEGIN
@@ -349,10 +354,12 @@ def main() -> None:
 
     import skate.worker.environment
     import skate.worker.main  # noqa: F401  for the children
+    from skate.wire import values
     from skate.worker import output
     from skate.worker.title import locate
 
     locate()
+    values.pickler()  # likewise
 
     # After a crash in C code, a worker's last lines of output contain the Python line that led to it.
     faulthandler.enable(2, all_threads=False)

@@ -73,6 +73,7 @@ class TrialActor:
         if isinstance(trainable, FunctionTrainable):
             if trainable.over:
                 result["__over__"] = True
+                self._close_files()  # nothing follows: the process ends or takes another trial
             return result
         spec = trainable._spec()
         frequency = spec.checkpoint_frequency if spec else 0
@@ -94,14 +95,14 @@ class TrialActor:
         trainable.latest_checkpoint = spec.folder.checkpoint(name)
         return name
 
-    def restart(self, spec: TrialSpec) -> bool:
-        """Switch to another trial; False if the trainable cannot, and the process must be replaced."""
+    def restart(self, spec: TrialSpec) -> dict[str, Any] | None:
+        """Switch to another trial and run its first step; None if the trainable cannot be reset."""
         session.begin(spec, self._trainable)
         self._begin(spec)
         if not self._trainable.reset(spec.config):
-            return False
+            return None
         self._go_on(spec)
-        return True
+        return self.advance()
 
     def end(self) -> None:
         """Stop the trial: run the trainable's cleanup and close files."""

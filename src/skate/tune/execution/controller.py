@@ -175,8 +175,8 @@ class Controller:
         elif kind == "save":
             self._do(self.machine.saved(trial, value))
         elif kind == "restart":
-            if value:
-                self._do([commands.Advance(trial)])
+            if value is not None:
+                self._do(self.machine.came(trial, value))
             else:
                 text = (
                     "Trainable runner reuse requires reset_config() to be implemented and return True. "
@@ -185,11 +185,7 @@ class Controller:
                 self._do(self.machine.failed(trial, TuneError(text), text))
         elif kind == "end":
             process, _, reusable = extra
-            if reusable and self.processes.reuse and not self.machine.ended:
-                self.capacity.give_back(process.key[1])
-                self.processes.keep(process)
-            else:
-                self._end_process(process)
+            self._keep_or_end(process, reusable)
 
     def _take_failure(self, kind: str, trial: Trial, extra: Any, error: Exception) -> None:
         if kind == "end":
@@ -269,15 +265,26 @@ class Controller:
         ]
         for ref in steps:
             del self._pending[ref]
+        reusable = trial.status not in (Trial.ERROR, Trial.PENDING)  # failed processes are not reused
+        if self.processes.reuse and reusable and not command.unwind and not steps:
+            self._keep_or_end(process, True)  # its function has returned
+            return
         if command.unwind or self.processes.reuse or self.machine.settings.can_save(trial):
             if steps:  # in the middle of a step whose result is no longer needed
                 self._end_process(process)
                 return
             until = time.monotonic() + _UNWIND_SECONDS
-            reusable = trial.status not in (Trial.ERROR, Trial.PENDING)  # failed processes are not reused
             self._pending[process.actor.end.remote()] = ("end", trial, (process, until, reusable))
             return
         self._end_process(process)
+
+    def _keep_or_end(self, process: Process, reusable: bool) -> None:
+        """Keep the process of an ended trial for another one, if processes are reused."""
+        if reusable and self.processes.reuse and not self.machine.ended:
+            self.capacity.give_back(process.key[1])
+            self.processes.keep(process)
+        else:
+            self._end_process(process)
 
     def _end_process(self, process: Process) -> None:
         self.processes.end(process)

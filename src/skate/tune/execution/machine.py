@@ -189,7 +189,7 @@ class Machine:
         if name is not None:
             self._keep(trial, name, result)
         self._unannounced = name
-        trial.update_last_result(result)
+        trial.update_last_result(result, flat_result)
         stopped = self.stopper(trial.trial_id, result) or trial.should_stop(flat_result)
         # Recorded before the scheduler decides: its decision about the trial follows the trial's report.
         entry = self._note_result(trial, result, name)

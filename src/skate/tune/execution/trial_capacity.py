@@ -15,18 +15,21 @@ class TrialCapacity:
         self.nodes = [Resources(node) for node in nodes]
         self.total = Resources.total(self.nodes)
         self.held = Resources()
+        self._free = self.total
 
     def fits(self, request: PlacementGroupFactory) -> bool:
         """Return True if a request fits in addition to the held resources."""
-        return Resources(request.required_resources).fits(self.total - self.held)
+        return request.total.fits(self._free)
 
     def take(self, request: PlacementGroupFactory) -> None:
         """Reserve the resources of a trial."""
-        self.held += request.required_resources
+        self.held += request.total
+        self._free = self.total - self.held
 
     def give_back(self, request: PlacementGroupFactory) -> None:
         """Release the resources of a trial that has ended."""
-        self.held -= request.required_resources
+        self.held -= request.total
+        self._free = self.total - self.held
 
     def why_never(self, request: PlacementGroupFactory) -> str:
         """Describe what the empty cluster lacks for a request; an empty text if it lacks nothing."""

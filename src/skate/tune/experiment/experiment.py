@@ -10,7 +10,7 @@ from skate.train.storage.run_folder import RunFolder
 from skate.tune.configs import CheckpointConfig
 from skate.tune.error import BadExperiment, TuneError
 from skate.tune.experiment.trial import Trial
-from skate.tune.placement import request_of
+from skate.tune.placement import PlacementGroupFactory, request_of
 from skate.tune.registry import get_trainable, register_trainable
 from skate.tune.stopper.factory import stopper_of
 from skate.tune.storage import default_storage
@@ -92,6 +92,7 @@ class Experiment:
         self.restore = restore
         self.storage_path, self.storage_filesystem = storage_path, storage_filesystem
         self._folder: RunFolder | None = None
+        self._request: PlacementGroupFactory | None = None
         self._check_checkpoints()
 
     @staticmethod
@@ -166,11 +167,15 @@ class Experiment:
             ValueError: its resource request is invalid.
         """
         own = resources_of(self.trainable, config)
-        factory = (
-            own
-            if own is not None and self.resources_per_trial is None
-            else request_of(self.resources_per_trial, config)
-        )
+        given = self.resources_per_trial
+        if own is not None and given is None:
+            factory = own
+        elif callable(given):
+            factory = request_of(given, config)
+        else:  # the same for all trials
+            if self._request is None:
+                self._request = request_of(given, config)
+            factory = self._request
         found = Trial(
             self.trainable_name,
             config=config,

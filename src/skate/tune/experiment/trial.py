@@ -114,6 +114,7 @@ class Trial:
         """Set the attributes that change while the trial runs."""
         self.relative_logdir = ""
         self.experiment_folder: RunFolder | None = None
+        self._folder: tuple[RunFolder, TrialFolder] | None = None
         #: A temporary folder for loggers while the trial runs, if the search's folder is remote.
         self.log_folder: str | None = None
         self.last_result: dict[str, Any] = {}
@@ -185,9 +186,11 @@ class Trial:
     @property
     def folder(self) -> TrialFolder:
         """The folder of the trial."""
-        top = self.experiment_folder
+        top, found = self.experiment_folder, self._folder
         assert top is not None
-        return TrialFolder(top, self.relative_logdir)
+        if found is None or found[0] is not top or found[1].name != self.relative_logdir:
+            self._folder = found = (top, TrialFolder(top, self.relative_logdir))
+        return found[1]
 
     @property
     def path(self) -> str | None:
@@ -345,13 +348,15 @@ class Trial:
             "stop uses the metric %r, which is missing in a result of %s; it has: %s", name, self, known
         )
 
-    def update_last_result(self, result: dict[str, Any]) -> None:
-        """Record a result."""
+    def update_last_result(
+        self, result: dict[str, Any], flat_result: Mapping[str, Any] | None = None
+    ) -> None:
+        """Record a result; `flat_result` is the same with flat names, if the caller has it."""
         self.last_result = result
         self.results += 1
         self.restoring = False
         self.restore_failures = 0
-        self.histories.add(flat(result))
+        self.histories.add(flat(result) if flat_result is None else flat_result)
 
     @property
     def metric_analysis(self) -> dict[str, dict[str, float]]:

@@ -26,6 +26,7 @@ from skate.tune.journal.codec import as_json
 ENTRIES = 2000
 #: The format version of snapshots and journals; a larger one was written by a later release.
 VERSION = 1
+_ENCODER = json.JSONEncoder(default=plain)
 _STATE = re.compile(r"experiment_state-(\d+)\.json$")
 
 
@@ -37,7 +38,7 @@ class _Lines(Journal):
         if self._file is None or not self.folder.local:
             super().append(json.loads(as_json(entry)), durable)
             return
-        self._file.write(json.dumps(entry, default=plain).encode() + b"\n")
+        self._file.write(_ENCODER.encode(entry).encode() + b"\n")
 
 
 class ExperimentJournal:

@@ -41,6 +41,7 @@ class ResourceRequest:
             )
         self._strategy = strategy
         self._options = _options(args, kwargs)
+        self._total = Resources.total(self._bundles)
 
     @staticmethod
     def _checked(bundle: Mapping[str, Any]) -> dict[str, float]:
@@ -64,7 +65,12 @@ class ResourceRequest:
     @property
     def required_resources(self) -> dict[str, float]:
         """The sum over all bundles."""
-        return dict(Resources.total(self._bundles))
+        return dict(self._total)
+
+    @property
+    def total(self) -> Resources:
+        """The sum over all bundles; immutable."""
+        return self._total
 
     @property
     def strategy(self) -> str:
@@ -81,7 +87,7 @@ class ResourceRequest:
         return (self._bundles, self._strategy, self._options, self._head_bundle_is_empty)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ResourceRequest) and self._key() == other._key()
+        return self is other or isinstance(other, ResourceRequest) and self._key() == other._key()
 
     def __hash__(self) -> int:
         bundles = tuple(tuple(sorted(bundle.items())) for bundle in self._bundles)
