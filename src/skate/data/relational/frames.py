@@ -162,6 +162,10 @@ class Frames:
             return found if node.kernel.only is not None else self._made_by_join(found, place)
         raise Unproven(node.name)
 
+    def aggregated(self, kernel: AggregateKernel, tables: list[pa.Table]) -> Frame:
+        """Return the frame of an aggregation of tables with the columns that it uses."""
+        return self._aggregate(kernel, self._blocks(tables))
+
     def _key(self, frame: Frame, name: str) -> Any:
         kind = demand(frame.schema.field(name).type)
         # -0.0 becomes 0.0, which it is equal to

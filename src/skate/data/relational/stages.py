@@ -10,6 +10,7 @@ from skate.data.plan import operators as logical
 from skate.data.relational import polars_run
 from skate.data.relational.csv_frame import CSVFrame
 from skate.data.relational.csv_scans import FirstRows, is_csv_scan
+from skate.data.relational.distinct_frame import DistinctFrame, of_texts
 from skate.data.relational.frames import Frame, Frames, check_result, count_of
 from skate.data.relational.held_rows import RowBudget
 from skate.data.relational.used_columns import columns_used
@@ -43,8 +44,8 @@ def counted(plan: logical.Operator) -> logical.Relational | None:
         return None
     polars = polars_run.load()
     assert polars is not None
-    deferred = isinstance(plan.frame, CSVFrame)
-    rows = plan.frame.counted() if deferred else count_of(polars, plan.frame)
+    frame = plan.frame
+    rows = count_of(polars, frame) if isinstance(frame, Frame) else frame.counted()
     return logical.Relational((), rows, f"{plan.label[:-1]}, Count)")
 
 
@@ -103,7 +104,7 @@ class _Stages:
             self.done[id(plan)] = found
         return found
 
-    def _frame(self, plan: logical.Operator, is_last: bool) -> Frame | CSVFrame | None:
+    def _frame(self, plan: logical.Operator, is_last: bool) -> Frame | CSVFrame | DistinctFrame | None:
         steps = list(plan.walk())
         # A scan whose rows go to users' functions stays with them in the workers.
         gains = any(isinstance(each, logical.Exchange) for each in steps) or (
@@ -113,11 +114,13 @@ class _Stages:
             return None
         try:
             first = FirstRows(columns_used(plan, None))
-            frame = Frames(self.polars, RowBudget(self.most), first).of(plan)
+            frames = Frames(self.polars, RowBudget(self.most), first)
+            frame = frames.of(plan)
             check_result(frame)
+            texts = None if first.scans else of_texts(frames, frame, plan)
         except Exception:  # whatever is wrong with the plan, the ordinary way says it
             return None
-        return CSVFrame(self.polars, plan, self.most) if first.scans else frame
+        return CSVFrame(self.polars, plan, self.most) if first.scans else texts or frame
 
 
 def _filters(step: logical.Operator) -> bool:
