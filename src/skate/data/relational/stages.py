@@ -8,11 +8,12 @@ from typing import Any
 from skate.data.context import DataContext, ExecutionResources
 from skate.data.plan import operators as logical
 from skate.data.relational import polars_run
-from skate.data.relational.csv_frame import CSVFrame
 from skate.data.relational.csv_scans import FirstRows, is_csv_scan
 from skate.data.relational.distinct_frame import DistinctFrame, of_texts
 from skate.data.relational.frames import Frame, Frames, check_result, count_of
 from skate.data.relational.held_rows import RowBudget
+from skate.data.relational.join_filters import PlannedInputs
+from skate.data.relational.late_frame import LateFrame
 from skate.data.relational.used_columns import columns_used
 from skate.data.source.formats.parquet import ParquetDatasource
 
@@ -104,7 +105,7 @@ class _Stages:
             self.done[id(plan)] = found
         return found
 
-    def _frame(self, plan: logical.Operator, is_last: bool) -> Frame | CSVFrame | DistinctFrame | None:
+    def _frame(self, plan: logical.Operator, is_last: bool) -> Frame | LateFrame | DistinctFrame | None:
         steps = list(plan.walk())
         # A scan whose rows go to users' functions stays with them in the workers.
         gains = any(isinstance(each, logical.Exchange) for each in steps) or (
@@ -114,13 +115,15 @@ class _Stages:
             return None
         try:
             first = FirstRows(columns_used(plan, None))
-            frames = Frames(self.polars, RowBudget(self.most), first)
+            inputs = PlannedInputs()
+            frames = Frames(self.polars, RowBudget(self.most), first, inputs)
             frame = frames.of(plan)
             check_result(frame)
-            texts = None if first.scans else of_texts(frames, frame, plan)
+            if first.scans or inputs.worthy:
+                return LateFrame(self.polars, plan, self.most)
+            return of_texts(frames, frame, plan) or frame
         except Exception:  # whatever is wrong with the plan, the ordinary way says it
             return None
-        return CSVFrame(self.polars, plan, self.most) if first.scans else texts or frame
 
 
 def _filters(step: logical.Operator) -> bool:

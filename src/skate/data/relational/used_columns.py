@@ -1,4 +1,4 @@
-"""The columns that a plan uses of each source: those of readers that Polars does not restrict itself."""
+"""The columns that a plan uses of each step: for rows that are read before Polars can restrict them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ _SAME_COLUMNS = (logical.Limit, logical.Union)
 
 
 def columns_used(plan: logical.Operator, of_result: Columns) -> dict[int, Columns]:
-    """Return the columns that a plan uses of each source, by the source's id; `of_result` are those to keep."""
+    """Return the columns that a plan uses of each step, by the step's id; `of_result` are those to keep."""
     found: dict[int, Columns] = {}
 
     def visit(node: logical.Operator, wanted: Columns) -> None:
-        if not node.inputs:
-            found[id(node)] = _both(found.get(id(node), frozenset()), wanted)
+        found[id(node)] = _both(found.get(id(node), frozenset()), wanted)
         for each in node.inputs:
             visit(each, _before(node, wanted))
 

@@ -164,8 +164,10 @@ class ParquetDatasource(FileBasedDatasource):
         return schema
 
     def known_rows(self) -> int | None:
-        if self._filter is not None:
-            return None
+        return None if self._filter is not None else self.rows_in_files()
+
+    def rows_in_files(self) -> int:
+        """Return the number of rows before filters."""
         self._read_footers_left()
         return sum(self._footers[path].rows for path in self._paths())
 
