@@ -114,7 +114,7 @@ def test_only_columns_in_use_are_read(large: Dataset, small: Dataset, seen: list
     check(joined.rename_columns({"w": "v2"}).filter(expr=col("s") == "0"), ordered=False)
     assert joined.count() == 3
     check(large.join(small, "left_semi", 1, on=("k",)), ordered=False)
-    assert seen[::2] == [["k"], ["k", "w"], ["k", "x"], ["k", "w"], ["k", "w", "x"], ["k"], ["k"]]
+    assert seen[::2] == [["k"], ["k", "w"], ["k", "x"], ["k", "w", "x"], ["k", "w", "x"], ["k"], ["k"]]
 
 
 def test_columns_of_both_inputs_are_told_apart(large: Dataset, seen: list[Any]) -> None:
