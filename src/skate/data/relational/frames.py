@@ -214,6 +214,9 @@ class Frames:
         results = [aggregates.result(each).alias(each.name) for each in kernel.aggregations]
         schema = result_schema(kernel, before.schema)
         if not kernel.keys:
+            texts = aggregates.distinct_texts(kernel.aggregations, before.lazy)
+            if texts is not None:
+                return Frame(texts, schema, True, rows=1)
             return Frame(before.lazy.select(aggregates.made).select(results), schema, True, rows=1)
         inner = [f"k{at}" for at in range(len(kernel.keys))]
         keys = [self._key(before, name).alias(key) for name, key in zip(kernel.keys, inner, strict=True)]

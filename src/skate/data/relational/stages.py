@@ -8,14 +8,14 @@ from typing import Any
 from skate.data.context import DataContext, ExecutionResources
 from skate.data.plan import operators as logical
 from skate.data.relational import polars_run
-from skate.data.relational.csv_scans import FirstRows, is_csv_scan
+from skate.data.relational.csv_scans import FirstRows
 from skate.data.relational.distinct_frame import DistinctFrame, of_texts
 from skate.data.relational.frames import Frame, Frames, check_result, count_of
+from skate.data.relational.held_bytes import fits, source_bytes
 from skate.data.relational.held_rows import RowBudget
 from skate.data.relational.join_filters import PlannedInputs
 from skate.data.relational.late_frame import LateFrame
 from skate.data.relational.used_columns import columns_used
-from skate.data.source.formats.parquet import ParquetDatasource
 
 #: The least bytes to read for which Polars is used; more where it has to be imported first, which takes 0.1 s.
 _BYTES = 4 << 20
@@ -51,27 +51,14 @@ def counted(plan: logical.Operator) -> logical.Relational | None:
 
 
 def _pays(plan: logical.Operator, context: DataContext) -> int:
-    """Return the bytes of memory to use, if there is enough data for the start of Polars, and so little that it fits;
-    otherwise 0.
-    """
-    size = sum(_bytes(each) for each in plan.walk() if not each.inputs)
+    """Return the bytes of memory to use, if there is enough data for the start of Polars; otherwise 0."""
+    size = sum(source_bytes(each) for each in plan.walk() if not each.inputs)
     if size < (_BYTES if polars_run.loaded() else _BYTES_TO_IMPORT) or not polars_run.installed():
         return 0
     options = context.execution_options
     if not options.is_resource_limits_default() or options.exclude_resources != ExecutionResources.zero():
         return 0  # the ordinary way keeps to limits
-    budget = _budget(context)
-    return budget if _COPIES * size <= budget else 0
-
-
-def _bytes(source: logical.Operator) -> int:
-    if isinstance(source, logical.FromBlocks):
-        return sum(bundle.bytes for bundle in source.bundles)
-    if isinstance(source, logical.Read) and (
-        type(source.datasource) is ParquetDatasource or is_csv_scan(source)
-    ):
-        return source.datasource.estimate_inmemory_data_size() or 0
-    return 0
+    return _budget(context)
 
 
 def _budget(context: DataContext) -> int:
@@ -112,6 +99,8 @@ class _Stages:
             is_last and any(_filters(each) for each in steps)
         )
         if not gains or isinstance(plan, (logical.Read, logical.FromBlocks)) and not _filters(plan):
+            return None
+        if not fits(plan, self.most):
             return None
         try:
             first = FirstRows(columns_used(plan, None))
