@@ -2,8 +2,8 @@
 
     python -m benchmarks.data.over_budget [QUERY ...] [--rows 20000000] [--budget-mb 512] [--json OUT.json]
 
-The queries are filter, groupby, distinct, keys, sort and join of `relational.py`. Each runs once for each side in a process of its
-own, and its results are counted and dropped as they come. The memory is the PSS of that process and of those below it; see
+The queries are filter, groupby, distinct, keys, sort and join of `relational.py`. Each runs once for each side in a process of
+its own, and its results are counted and dropped as they come. The memory is the PSS of that process and of those below it; see
 `memory.py`. The budget is DuckDB's `memory_limit`; half of it is the size of Skate's object store, as there.
 """
 
@@ -90,7 +90,7 @@ def run(name: str, side: str, folder: Path, budget_mb: int) -> dict[str, Any]:
         query = polars(name, folder)
     else:
         query = skate(name, folder, budget_mb, side == "skate")
-    watch = Watch()
+    watch = Watch(0.02)
     begin = time.perf_counter()
     rows = query()
     seconds = time.perf_counter() - begin

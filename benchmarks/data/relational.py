@@ -3,11 +3,12 @@
     python -m benchmarks.data.relational [QUERY ...] [--rows 2000000] [--rounds 7] [--sides SIDE,...] [--budget-mb N]
         [--json OUT.json]
 
-The queries are groupby, filter, sort, join, distinct (1,000 texts), distinct_many (about as many texts as rows), keys (a groupby
-of as many numbers as rows), text_keys (a groupby of texts), csv_groupby, csv_filter, csv_sort and csv_join (over the same rows in
-CSV files). `--rows 20000000` is the large size; `--budget-mb` limits the memory of Skate's blocks and of DuckDB. Peers that are not
-installed are left out: pip install duckdb polars daft. `ordinary` is Skate without Polars. Each figure is a median of milliseconds
-after one round that does not count. `tpch.py` has queries of TPC-H, `over_budget.py` measures memory.
+The queries are groupby, filter, sort, join, distinct (1,000 texts), distinct_many (about as many texts as rows), keys (a
+groupby of as many numbers as rows), text_keys (a groupby of texts), csv_groupby, csv_filter, csv_sort and csv_join (over the
+same rows in CSV files). `--rows 20000000` is the large size; `--budget-mb` limits the memory of Skate's blocks and of DuckDB.
+Peers that are not installed are left out: pip install duckdb polars daft. `ordinary` is Skate without Polars. Each figure is
+a median of milliseconds after one round that does not count. `tpch.py` has queries of TPC-H, `over_budget.py` measures
+memory.
 """
 
 from __future__ import annotations

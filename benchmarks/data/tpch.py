@@ -2,10 +2,10 @@
 
     python -m benchmarks.data.tpch FOLDER [QUERY ...] [--rounds 7] [--sides SIDE,...] [--generator PYTHON] [--json OUT.json]
 
-`tpch_tables.py` in this folder writes FOLDER, and says what it needs; `--generator` is a Python that has it, for a FOLDER that
-does not exist. The queries are those that Data's methods express: 1, 3, 4, 5, 6, 10, 12 and 18. Polars gets the same steps, DuckDB
-the text of the query. All answers are compared with the official ones. Each figure is a median of milliseconds after one round that
-does not count.
+`tpch_tables.py` in this folder writes FOLDER, and says what it needs; `--generator` is a Python that has it, for a FOLDER
+that does not exist. The queries are those that Data's methods express: 1, 3, 4, 5, 6, 10, 12 and 18. Polars gets the same
+steps, DuckDB the text of the query. All answers are compared with the official ones. Each figure is a median of milliseconds
+after one round that does not count.
 """
 
 from __future__ import annotations
