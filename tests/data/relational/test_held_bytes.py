@@ -11,7 +11,8 @@ import pytest
 
 from skate import data
 from skate.data import Dataset
-from skate.data.aggregate import Count, CountDistinct, Sum
+from skate.data.aggregate import Count, CountDistinct, Sum, Unique
+from skate.data.exchange.aggregate import AggregateKernel
 from skate.data.expressions import col
 from skate.data.plan.rules import optimized
 from skate.data.relational import stages
@@ -76,6 +77,13 @@ def test_few_groups_need_no_memory_for_their_rows(rows: Dataset) -> None:
     changed = rows.filter(expr=col("many") > 5).with_column("twice", col("value") * 2)
     assert least(grouped(changed, "few")) <= 9
     assert least(grouped(rows, "few").sort("few")) <= 9
+
+
+def test_few_distinct_values_need_no_memory_for_their_rows(rows: Dataset) -> None:
+    for names, most in ((["few"], 10), (["name"], 12), (["few", "name"], 13)):
+        kernel = AggregateKernel((), [CountDistinct(name) for name in names])
+        assert least(rows._exchanged(kernel)) <= most
+    assert least(rows._exchanged(AggregateKernel((), [Unique("text")]))) >= 17
 
 
 @pytest.mark.parametrize("key", ["many", "text", "value"])

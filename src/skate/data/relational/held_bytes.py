@@ -66,14 +66,24 @@ def _estimate(node: logical.Operator, used: dict[int, Columns], as_groups: bool)
 def _groups_bytes(kernel: AggregateKernel, rows: logical.Operator) -> float:
     """Return the bytes of the groups of an aggregation, or infinity if they are not known before it runs."""
     measures = [each.measure() for each in kernel.aggregations]
-    measures = [each.then if type(each) is ListValues else each for each in measures]
-    if any(isinstance(each, Collected) for each in measures):
+    collected = {
+        each.on for each, measure in zip(kernel.aggregations, measures, strict=True) if _collects(measure)
+    }
+    if collected and kernel.keys:
         return math.inf
-    source = _source_of(rows, kernel.keys)
+    columns = [*kernel.keys, *collected]
+    source = _source_of(rows, columns)
     if source is None:
         return math.inf
-    groups = _distinct(source.datasource.input_files(), kernel.keys) if kernel.keys else 1
-    return groups * _CELL * (len(kernel.keys) + len(kernel.aggregations))
+    paths = source.datasource.input_files()
+    groups = _distinct(paths, kernel.keys) if kernel.keys else 1.0
+    values = sum(_distinct(paths, [name]) for name in collected)
+    return _CELL * (groups * (len(kernel.keys) + len(measures)) + 2 * values)
+
+
+def _collects(measure: Any) -> bool:
+    """True for measures that keep values of the rows."""
+    return isinstance(measure.then if type(measure) is ListValues else measure, Collected)
 
 
 def _source_of(node: logical.Operator, keys: Sequence[str]) -> Any | None:
