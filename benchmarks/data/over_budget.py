@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000_000)
     parser.add_argument("--budget-mb", type=int, default=512)
     parser.add_argument("--sides", type=lambda text: text.split(","), default=list(SIDES))
-    parser.add_argument("--folder", type=Path, help="tables that exist already")
+    parser.add_argument("--folder", type=Path, help="keep the tables there, or take those that are there")
     parser.add_argument("--json", type=Path, metavar="OUT.json")
     parser.add_argument("--here", action="store_true", help="run one query of one side in this process")
     args = parser.parse_args()
@@ -114,7 +114,7 @@ def main() -> None:
     results: dict[str, dict[str, Any]] = {}
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
         folder = args.folder or Path(scratch) / "tables"
-        if args.folder is None:
+        if not folder.exists():
             write(folder, ["groupby"], args.rows)
         for name in args.queries:
             for side in args.sides:

@@ -1,7 +1,7 @@
 """Relational work on Parquet files beside DuckDB, Polars and Daft: in turn, in one process, results as Arrow tables.
 
     python -m benchmarks.data.relational [QUERY ...] [--rows 2000000] [--rounds 7] [--sides SIDE,...] [--budget-mb N]
-        [--json OUT.json]
+        [--folder FOLDER] [--json OUT.json]
 
 The queries are groupby, filter, sort, join, distinct (1,000 texts), distinct_many (about as many texts as rows), keys (a
 groupby of as many numbers as rows), text_keys (a groupby of texts), csv_groupby, csv_filter, csv_sort and csv_join (over the
@@ -243,13 +243,15 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--sides", type=lambda text: text.split(","), help="only these: skate,duckdb")
     parser.add_argument("--budget-mb", type=int, help="memory of Skate's blocks and of DuckDB")
+    parser.add_argument("--folder", type=Path, help="keep the tables there, or take those that are there")
     parser.add_argument("--json", type=Path, metavar="OUT.json")
     args = parser.parse_args()
     import skate as ray
 
     with tempfile.TemporaryDirectory(prefix="bench-") as scratch:
-        folder = Path(scratch) / "tables"
-        write(folder, args.queries, args.rows)
+        folder = args.folder or Path(scratch) / "tables"
+        if not folder.exists():
+            write(folder, args.queries, args.rows)
         store = {} if args.budget_mb is None else {"object_store_memory": args.budget_mb << 20}
         ray.init(num_cpus=2, log_to_driver=False, **store)
         sides = {"skate": of_skate(folder, True), "ordinary": of_skate(folder, False)}

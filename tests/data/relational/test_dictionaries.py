@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skate import data
@@ -58,7 +58,7 @@ COLUMNS = st.tuples(
 
 
 @given(COLUMNS, COLUMNS, st.sampled_from(dictionaries.KINDS), st.integers(50, 2000), st.booleans())
-@some
+@settings(some, max_examples=20)
 def test_random_files(
     tmp_path: Path, first: Any, second: Any, kind: pa.DataType, rows: int, ignore_nulls: bool
 ) -> None:

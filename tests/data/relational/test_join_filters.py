@@ -8,7 +8,7 @@ from typing import Any
 import polars
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skate import data
@@ -75,7 +75,7 @@ def small() -> Dataset:
     st.sampled_from(TYPES),
     st.lists(st.sampled_from(["k", "i", "u", "s", "l", "d", "b"]), unique=True, min_size=1, max_size=2),
 )
-@some
+@settings(some, max_examples=15)
 def test_random_joins(tmp_path: Path, left: pa.Table, right: pa.Table, kind: str, keys: list[str]) -> None:
     for folder in (None, tmp_path):
         one, other = dataset(left, folder), dataset(right)
