@@ -161,6 +161,33 @@ def test_when_a_filter_does_not_pay(
 
 
 def test_a_consumer_who_leaves_ends_the_reading(large: Dataset, small: Dataset) -> None:
-    frames = Frames(polars, RowBudget(1 << 30), FirstRows({}), FilteredInputs({}, lambda: False))
+    frames = Frames(polars, RowBudget(1 << 30), FirstRows({}), FilteredInputs({}, lambda: False), {})
     with pytest.raises(StageRefused, match="closed"):
         frames.of(large.join(small, "inner", 1, on=("k",))._plan)
+
+
+@pytest.mark.parametrize("key", ["v", "v_b", "v_c"])
+@pytest.mark.parametrize("summed", ["v", "v_b", "v_c"])
+def test_joins_of_joins_hold_only_columns_in_use(
+    key: str, summed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: set[tuple[str, ...]] = set()
+    count = RowBudget._counted
+    monkeypatch.setattr(
+        RowBudget, "_counted", lambda self, rows: (counted.add(tuple(rows.columns)), count(self, rows))[1]
+    )
+    a, b, c = (
+        data.from_arrow(
+            pa.table({"k": [row % 3 for row in range(rows)], "v": list(range(rows)), "x": ["x"] * rows})
+        )
+        for rows in (9, 6, 4)
+    )
+    inner = a.join(b, "inner", 1, on=("k",), right_suffix="_b")
+    outer = inner.join(c, "inner", 1, on=("k",), right_suffix="_c")
+    check(outer.groupby(key).aggregate(Sum(summed, alias_name="found")))
+    first = {name for name in (key, summed) if name != "v_c"}
+    held = [set(names) for names in counted]
+    assert {key, summed} in held
+    assert any({"k", *first} <= names for names in held)
+    # A column named as one after the second join is held as well, but none that nothing has named.
+    assert not any(name.startswith("x") for names in held for name in names)

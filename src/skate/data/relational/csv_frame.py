@@ -10,7 +10,7 @@ from skate.data.relational.csv_scans import AllRows, TasksOf
 from skate.data.relational.frames import Frame, Frames, check_result, count_of
 from skate.data.relational.held_rows import RowBudget
 from skate.data.relational.join_filters import FilteredInputs
-from skate.data.relational.used_columns import columns_used
+from skate.data.relational.used_columns import Columns, columns_used
 
 
 class LateFrame:
@@ -28,9 +28,10 @@ class LateFrame:
 
     def now(self, tasks_of: TasksOf, is_wanted: Callable[[], bool]) -> Frame:
         """Read what is read first, and return the frame. Raises Unproven if Polars cannot run it after all."""
-        used = columns_used(self._plan, frozenset() if self._only_count else None)
-        rows = AllRows(used, tasks_of, self._most, is_wanted)
+        of_result: Columns = frozenset() if self._only_count else None
+        rows = AllRows(columns_used(self._plan, of_result), tasks_of, self._most, is_wanted)
+        used = columns_used(self._plan, of_result, True)
         inputs = FilteredInputs(used, is_wanted)
-        frame = Frames(self._polars, RowBudget(self._most), rows, inputs).of(self._plan)
+        frame = Frames(self._polars, RowBudget(self._most), rows, inputs, used).of(self._plan)
         check_result(frame)
         return count_of(self._polars, frame) if self._only_count else frame

@@ -20,6 +20,8 @@ from skate.data.relational.held_rows import Place, RowBudget
 from skate.data.relational.join_filters import Inputs
 from skate.data.relational.kinds import demand, polars_types, supported, without_seconds
 from skate.data.relational.refusals import Unproven
+from skate.data.relational.unread import with_unread
+from skate.data.relational.used_columns import Columns
 from skate.data.steps.columns import ProjectStep
 
 _KINDS = {
@@ -56,21 +58,29 @@ class Frames:
         budget: the memory for the rows that joins make.
         scans: the rows of CSV files.
         join_inputs: what becomes of the inputs of joins.
+        used: the columns that the plan uses of each step, by its id.
         first: the most rows to read of each source; None for all.
     """
 
     def __init__(
-        self, polars: Any, budget: RowBudget, scans: Scans, join_inputs: Inputs, first: int | None = None
+        self,
+        polars: Any,
+        budget: RowBudget,
+        scans: Scans,
+        join_inputs: Inputs,
+        used: dict[int, Columns],
+        first: int | None = None,
     ) -> None:
         self.polars = polars
         self.budget = budget
         self.scans = scans
         self.join_inputs = join_inputs
+        self.used = used
         self.first = first
 
     def sampled(self, rows: int) -> Frames:
         """Return a translator of the same plans over the first rows of each source."""
-        return Frames(self.polars, self.budget, self.scans, self.join_inputs, rows)
+        return Frames(self.polars, self.budget, self.scans, self.join_inputs, self.used, rows)
 
     def of(self, node: logical.Operator, place: Place = Place.LAST) -> Frame:
         """Translate a plan, or a part of it; `place` is what follows the part."""
@@ -192,7 +202,11 @@ class Frames:
         if type(node.kernel) is SortKernel and node.kernel.boundaries is None:
             return self._sort(node.kernel, inputs[0])
         if is_join:
-            found = self._join(node, [self._counted(each, each.schema.names) for each in inputs])
+            counted = [
+                self._counted(each, self._used(source, each))
+                for source, each in zip(node.inputs, inputs, strict=True)
+            ]
+            found = self._join(node, counted)
             return found if node.kernel.only is not None else self._made_by_join(found, place)
         raise Unproven(node.name)
 
@@ -261,6 +275,11 @@ class Frames:
             raise Unproven("a join whose rows another join holds")
         return joined._replace(is_uncounted=place is Place.GATED)
 
+    def _used(self, node: logical.Operator, frame: Frame) -> list[str]:
+        """Return the columns that the plan uses of a step."""
+        used = self.used.get(id(node))
+        return [name for name in frame.schema.names if used is None or name in used]
+
     def _counted(self, frame: Frame, names: list[str]) -> Frame:
         """Keep the rows of a join within the budget. Only the named columns are held.
 
@@ -269,9 +288,8 @@ class Frames:
         if not frame.is_uncounted:
             return frame
         held = list(dict.fromkeys(names)) or frame.schema.names[:1]
-        lazy = self.budget.over(frame.lazy.select(held))
-        kept = pa.schema([frame.schema.field(name) for name in held])
-        return Frame(lazy, kept, frame.one_row, rows=frame.rows)
+        lazy = with_unread(self.polars, self.budget.over(frame.lazy.select(held)), held, frame.schema)
+        return Frame(lazy, frame.schema, frame.one_row, rows=frame.rows)
 
     def _joined(self, kernel: JoinKernel, left: Frame, right: Frame, named: Any) -> Any:
         """Join under names that tell the sides apart, and name the columns of the result."""

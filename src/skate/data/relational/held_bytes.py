@@ -33,7 +33,7 @@ class Estimate(NamedTuple):
 
 def fits(plan: logical.Operator, most: int) -> bool:
     """True if a stage holds at most some bytes, apart from the rows that its joins make."""
-    used = columns_used(plan, None)
+    used = columns_used(plan, None, True)
     # Footers are read again only if they may help.
     return any(_estimate(plan, used, as_groups).held <= most for as_groups in (False, True))
 

@@ -13,8 +13,9 @@ import pyarrow as pa
 
 from skate.data.exchange.join import UNMATCHED, JoinKernel
 from skate.data.plan import operators as logical
-from skate.data.relational.kinds import is_text, polars_type
+from skate.data.relational.kinds import is_text
 from skate.data.relational.refusals import StageRefused
+from skate.data.relational.unread import with_unread
 from skate.data.relational.used_columns import Columns
 
 #: The least rows of the larger input.
@@ -87,16 +88,7 @@ class FilteredInputs:
 def _read(polars: Any, frame: Any, kept: list[str]) -> Any:
     """Read some columns of a frame. The others stay in its schema, but raise if they are used."""
     held = frame.lazy.select(kept).collect(engine="streaming")
-    lazy = held.lazy()
-    left_out = [field for field in frame.schema if field.name not in kept]
-    if left_out:
-        lazy = lazy.with_columns(
-            polars.col(kept[0])
-            .map_batches(_raise, return_dtype=polars_type(polars, field.type))
-            .alias(field.name)
-            for field in left_out
-        ).select(frame.schema.names)
-    return frame._replace(lazy=lazy, rows=held.height)
+    return frame._replace(lazy=with_unread(polars, held.lazy(), kept, frame.schema), rows=held.height)
 
 
 def larger_of(kernel: JoinKernel, inputs: Sequence[Any]) -> int | None:
@@ -111,7 +103,3 @@ def larger_of(kernel: JoinKernel, inputs: Sequence[Any]) -> int | None:
         ):
             return at
     return None
-
-
-def _raise(*_: Any, **__: Any) -> Any:
-    raise StageRefused("a column is used that was not read")

@@ -103,9 +103,10 @@ class _Stages:
         if not fits(plan, self.most):
             return None
         try:
+            used = columns_used(plan, None, True)
             first = FirstRows(columns_used(plan, None))
             inputs = PlannedInputs()
-            frames = Frames(self.polars, RowBudget(self.most), first, inputs)
+            frames = Frames(self.polars, RowBudget(self.most), first, inputs, used)
             frame = frames.of(plan)
             check_result(frame)
             if first.scans or inputs.worthy:
