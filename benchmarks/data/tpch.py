@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import csv
 import datetime
+import functools
 import io
 import json
 import math
@@ -27,7 +28,6 @@ import pyarrow as pa
 from benchmarks.data.relational import Queries, measure, summary
 
 DAY = datetime.date
-ALL = (1, 3, 4, 5, 6, 10, 12, 18)
 #: By name, the aggregation and its column.
 Made = dict[str, tuple[str, str | None]]
 
@@ -122,109 +122,125 @@ class OfPolars:
         return self.lazy.select(list(columns)).collect(engine="streaming").to_arrow()
 
 
-def queries(read: Callable[[str], Any], col: Any) -> Queries:
+Read = Callable[[str], Any]
+
+
+def price(col: Any) -> Any:
+    """The price of an item that was sold."""
+    return col("l_extendedprice") * (1 - col("l_discount"))
+
+
+def q1(read: Read, col: Any) -> pa.Table:
+    found = read("lineitem").filter(col("l_shipdate") <= DAY(1998, 9, 2)).made("price", price(col))
+    found = found.made("charge", col("price") * (1 + col("l_tax")))
+    keys = ["l_returnflag", "l_linestatus"]
+    made: Made = {
+        "sum_qty": ("sum", "l_quantity"),
+        "sum_base_price": ("sum", "l_extendedprice"),
+        "sum_disc_price": ("sum", "price"),
+        "sum_charge": ("sum", "charge"),
+        "avg_qty": ("mean", "l_quantity"),
+        "avg_price": ("mean", "l_extendedprice"),
+        "avg_disc": ("mean", "l_discount"),
+        "count_order": ("count", None),
+    }
+    return found.group(keys, made).sort(keys, [False, False]).table([*keys, *made])
+
+
+def q3(read: Read, col: Any) -> pa.Table:
+    customers = read("customer").filter(col("c_mktsegment") == "BUILDING")
+    orders = read("orders").filter(col("o_orderdate") < DAY(1995, 3, 15))
+    chosen = orders.join(customers, ["o_custkey"], ["c_custkey"], semi=True)
+    lines = read("lineitem").filter(col("l_shipdate") > DAY(1995, 3, 15))
+    found = lines.join(chosen, ["l_orderkey"], ["o_orderkey"]).made("price", price(col))
+    found = found.group(["l_orderkey", "o_orderdate", "o_shippriority"], {"revenue": ("sum", "price")})
+    found = found.sort(["revenue", "o_orderdate"], [True, False]).first(10)
+    return found.table(["l_orderkey", "revenue", "o_orderdate", "o_shippriority"])
+
+
+def q4(read: Read, col: Any) -> pa.Table:
+    when = col("o_orderdate")
+    orders = read("orders").filter((when >= DAY(1993, 7, 1)) & (when < DAY(1993, 10, 1)))
+    late = read("lineitem").filter(col("l_commitdate") < col("l_receiptdate"))
+    found = orders.join(late, ["o_orderkey"], ["l_orderkey"], semi=True)
+    found = found.group(["o_orderpriority"], {"order_count": ("count", None)})
+    return found.sort(["o_orderpriority"], [False]).table(["o_orderpriority", "order_count"])
+
+
+def q5(read: Read, col: Any) -> pa.Table:
+    when = col("o_orderdate")
+    regions = read("region").filter(col("r_name") == "ASIA")
+    nations = read("nation").join(regions, ["n_regionkey"], ["r_regionkey"], semi=True)
+    suppliers = read("supplier").join(nations, ["s_nationkey"], ["n_nationkey"])
+    orders = read("orders").filter((when >= DAY(1994, 1, 1)) & (when < DAY(1995, 1, 1)))
+    bought = orders.join(read("customer"), ["o_custkey"], ["c_custkey"])
+    found = read("lineitem").join(bought, ["l_orderkey"], ["o_orderkey"])
+    found = found.join(suppliers, ["l_suppkey", "c_nationkey"], ["s_suppkey", "s_nationkey"])
+    found = found.made("price", price(col)).group(["n_name"], {"revenue": ("sum", "price")})
+    return found.sort(["revenue"], [True]).table(["n_name", "revenue"])
+
+
+def q6(read: Read, col: Any) -> pa.Table:
+    when, discount = col("l_shipdate"), col("l_discount")
+    found = read("lineitem").filter(
+        (when >= DAY(1994, 1, 1))
+        & (when < DAY(1995, 1, 1))
+        & (discount >= 0.05)
+        & (discount <= 0.07)
+        & (col("l_quantity") < 24)
+    )
+    found = found.made("price", col("l_extendedprice") * discount)
+    return found.group([], {"revenue": ("sum", "price")}).table(["revenue"])
+
+
+def q10(read: Read, col: Any) -> pa.Table:
+    when = col("o_orderdate")
+    orders = read("orders").filter((when >= DAY(1993, 10, 1)) & (when < DAY(1994, 1, 1)))
+    lines = read("lineitem").filter(col("l_returnflag") == "R")
+    found = lines.join(orders, ["l_orderkey"], ["o_orderkey"]).made("price", price(col))
+    # A customer's other columns follow from the key, so they are added to the few groups that are left.
+    found = found.group(["o_custkey"], {"revenue": ("sum", "price")})
+    found = found.sort(["revenue"], [True]).first(20)
+    found = found.join(read("customer"), ["o_custkey"], ["c_custkey"])
+    found = found.join(read("nation"), ["c_nationkey"], ["n_nationkey"]).sort(["revenue"], [True])
+    columns = ["o_custkey", "c_name", "revenue", "c_acctbal", "n_name", "c_address", "c_phone"]
+    return found.table([*columns, "c_comment"])
+
+
+def q12(read: Read, col: Any) -> pa.Table:
+    arrived, promised = col("l_receiptdate"), col("l_commitdate")
+    lines = read("lineitem").filter(
+        col("l_shipmode").is_in(["MAIL", "SHIP"])
+        & (promised < arrived)
+        & (col("l_shipdate") < promised)
+        & (arrived >= DAY(1994, 1, 1))
+        & (arrived < DAY(1995, 1, 1))
+    )
+    found = read("orders").join(lines, ["o_orderkey"], ["l_orderkey"])
+    found = found.made("high", col("o_orderpriority").is_in(["1-URGENT", "2-HIGH"]))
+    found = found.made("low", ~col("high"))
+    made: Made = {"high_line_count": ("sum", "high"), "low_line_count": ("sum", "low")}
+    return found.group(["l_shipmode"], made).sort(["l_shipmode"], [False]).table(["l_shipmode", *made])
+
+
+def q18(read: Read, col: Any) -> pa.Table:
+    sums = read("lineitem").group(["l_orderkey"], {"quantity": ("sum", "l_quantity")})
+    orders = read("orders").join(
+        sums.filter(col("quantity") > 300), ["o_orderkey"], ["l_orderkey"], semi=True
+    )
+    found = orders.join(read("customer"), ["o_custkey"], ["c_custkey"])
+    found = read("lineitem").join(found, ["l_orderkey"], ["o_orderkey"])
+    keys = ["c_name", "o_custkey", "l_orderkey", "o_orderdate", "o_totalprice"]
+    found = found.group(keys, {"sum": ("sum", "l_quantity")})
+    return found.sort(["o_totalprice", "o_orderdate"], [True, False]).first(100).table([*keys, "sum"])
+
+
+ALL = {1: q1, 3: q3, 4: q4, 5: q5, 6: q6, 10: q10, 12: q12, 18: q18}
+
+
+def queries(read: Read, col: Any) -> Queries:
     """The queries, over the rows of one library and its columns."""
-    price = col("l_extendedprice") * (1 - col("l_discount"))
-
-    def q1() -> pa.Table:
-        found = read("lineitem").filter(col("l_shipdate") <= DAY(1998, 9, 2)).made("price", price)
-        found = found.made("charge", col("price") * (1 + col("l_tax")))
-        keys = ["l_returnflag", "l_linestatus"]
-        made: Made = {
-            "sum_qty": ("sum", "l_quantity"),
-            "sum_base_price": ("sum", "l_extendedprice"),
-            "sum_disc_price": ("sum", "price"),
-            "sum_charge": ("sum", "charge"),
-            "avg_qty": ("mean", "l_quantity"),
-            "avg_price": ("mean", "l_extendedprice"),
-            "avg_disc": ("mean", "l_discount"),
-            "count_order": ("count", None),
-        }
-        return found.group(keys, made).sort(keys, [False, False]).table([*keys, *made])
-
-    def q3() -> pa.Table:
-        customers = read("customer").filter(col("c_mktsegment") == "BUILDING")
-        orders = read("orders").filter(col("o_orderdate") < DAY(1995, 3, 15))
-        chosen = orders.join(customers, ["o_custkey"], ["c_custkey"], semi=True)
-        lines = read("lineitem").filter(col("l_shipdate") > DAY(1995, 3, 15))
-        found = lines.join(chosen, ["l_orderkey"], ["o_orderkey"]).made("price", price)
-        found = found.group(["l_orderkey", "o_orderdate", "o_shippriority"], {"revenue": ("sum", "price")})
-        found = found.sort(["revenue", "o_orderdate"], [True, False]).first(10)
-        return found.table(["l_orderkey", "revenue", "o_orderdate", "o_shippriority"])
-
-    def q4() -> pa.Table:
-        when = col("o_orderdate")
-        orders = read("orders").filter((when >= DAY(1993, 7, 1)) & (when < DAY(1993, 10, 1)))
-        late = read("lineitem").filter(col("l_commitdate") < col("l_receiptdate"))
-        found = orders.join(late, ["o_orderkey"], ["l_orderkey"], semi=True)
-        found = found.group(["o_orderpriority"], {"order_count": ("count", None)})
-        return found.sort(["o_orderpriority"], [False]).table(["o_orderpriority", "order_count"])
-
-    def q5() -> pa.Table:
-        when = col("o_orderdate")
-        regions = read("region").filter(col("r_name") == "ASIA")
-        nations = read("nation").join(regions, ["n_regionkey"], ["r_regionkey"], semi=True)
-        suppliers = read("supplier").join(nations, ["s_nationkey"], ["n_nationkey"])
-        orders = read("orders").filter((when >= DAY(1994, 1, 1)) & (when < DAY(1995, 1, 1)))
-        bought = orders.join(read("customer"), ["o_custkey"], ["c_custkey"])
-        found = read("lineitem").join(bought, ["l_orderkey"], ["o_orderkey"])
-        found = found.join(suppliers, ["l_suppkey", "c_nationkey"], ["s_suppkey", "s_nationkey"])
-        found = found.made("price", price).group(["n_name"], {"revenue": ("sum", "price")})
-        return found.sort(["revenue"], [True]).table(["n_name", "revenue"])
-
-    def q6() -> pa.Table:
-        when, discount = col("l_shipdate"), col("l_discount")
-        found = read("lineitem").filter(
-            (when >= DAY(1994, 1, 1))
-            & (when < DAY(1995, 1, 1))
-            & (discount >= 0.05)
-            & (discount <= 0.07)
-            & (col("l_quantity") < 24)
-        )
-        found = found.made("price", col("l_extendedprice") * discount)
-        return found.group([], {"revenue": ("sum", "price")}).table(["revenue"])
-
-    def q10() -> pa.Table:
-        when = col("o_orderdate")
-        orders = read("orders").filter((when >= DAY(1993, 10, 1)) & (when < DAY(1994, 1, 1)))
-        lines = read("lineitem").filter(col("l_returnflag") == "R")
-        found = lines.join(orders, ["l_orderkey"], ["o_orderkey"]).made("price", price)
-        # A customer's other columns follow from the key, so they are added to the few groups that are left.
-        found = found.group(["o_custkey"], {"revenue": ("sum", "price")})
-        found = found.sort(["revenue"], [True]).first(20)
-        found = found.join(read("customer"), ["o_custkey"], ["c_custkey"])
-        found = found.join(read("nation"), ["c_nationkey"], ["n_nationkey"]).sort(["revenue"], [True])
-        columns = ["o_custkey", "c_name", "revenue", "c_acctbal", "n_name", "c_address", "c_phone"]
-        return found.table([*columns, "c_comment"])
-
-    def q12() -> pa.Table:
-        arrived, promised = col("l_receiptdate"), col("l_commitdate")
-        lines = read("lineitem").filter(
-            col("l_shipmode").is_in(["MAIL", "SHIP"])
-            & (promised < arrived)
-            & (col("l_shipdate") < promised)
-            & (arrived >= DAY(1994, 1, 1))
-            & (arrived < DAY(1995, 1, 1))
-        )
-        found = read("orders").join(lines, ["o_orderkey"], ["l_orderkey"])
-        found = found.made("high", col("o_orderpriority").is_in(["1-URGENT", "2-HIGH"]))
-        found = found.made("low", ~col("high"))
-        made: Made = {"high_line_count": ("sum", "high"), "low_line_count": ("sum", "low")}
-        return found.group(["l_shipmode"], made).sort(["l_shipmode"], [False]).table(["l_shipmode", *made])
-
-    def q18() -> pa.Table:
-        sums = read("lineitem").group(["l_orderkey"], {"quantity": ("sum", "l_quantity")})
-        orders = read("orders").join(
-            sums.filter(col("quantity") > 300), ["o_orderkey"], ["l_orderkey"], semi=True
-        )
-        found = orders.join(read("customer"), ["o_custkey"], ["c_custkey"])
-        found = read("lineitem").join(found, ["l_orderkey"], ["o_orderkey"])
-        keys = ["c_name", "o_custkey", "l_orderkey", "o_orderdate", "o_totalprice"]
-        found = found.group(keys, {"sum": ("sum", "l_quantity")})
-        return found.sort(["o_totalprice", "o_orderdate"], [True, False]).first(100).table([*keys, "sum"])
-
-    made = {"q1": q1, "q3": q3, "q4": q4, "q5": q5, "q6": q6, "q10": q10, "q12": q12, "q18": q18}
-    return dict(made)
+    return {f"q{number}": functools.partial(query, read, col) for number, query in ALL.items()}
 
 
 def of_skate(folder: Path, staged: bool) -> Queries:
