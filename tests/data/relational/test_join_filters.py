@@ -7,6 +7,7 @@ from typing import Any
 
 import polars
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -191,3 +192,19 @@ def test_joins_of_joins_hold_only_columns_in_use(
     assert any({"k", *first} <= names for names in held)
     # A column named as one after the second join is held as well, but none that nothing has named.
     assert not any(name.startswith("x") for names in held for name in names)
+
+
+@pytest.mark.parametrize("in_files", [False, True])
+def test_a_filter_makes_an_input_small(
+    large: Dataset, seen: list[Any], in_files: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(join_filters, "_TIMES", 5)
+    table = pa.table({"k": list(range(40)), "u": ["a", "b"] * 20})
+    pq.write_table(table, tmp_path / "0.parquet")
+    other = data.read_parquet(str(tmp_path)) if in_files else data.from_arrow(table)
+    check(large.join(other, "inner", 1, on=("k",)), ordered=False)
+    assert not seen  # 40 rows are too few in comparison with 11
+    few = other.filter(expr=(col("k") == 3) | (col("k") == 20))
+    check(large.join(few, "inner", 1, on=("k",)).groupby("u").aggregate(Sum("v")))
+    check(few.join(large, "left_semi", 1, on=("k",)), ordered=False)
+    assert [each for each in seen if isinstance(each, list)] == [["k", "u"], ["k", "u"]]

@@ -41,6 +41,7 @@ class Frame(NamedTuple):
         is_uncounted: True if a join has made its rows, and the next step that holds them has to count them.
         rows: how many rows it has at most, if no join multiplies them.
         is_scan: True if it is made of the rows of a source, one after the other.
+        is_filtered: True if a filter may leave fewer rows.
     """
 
     lazy: Any
@@ -49,6 +50,7 @@ class Frame(NamedTuple):
     is_uncounted: bool = False
     rows: int = 0
     is_scan: bool = False
+    is_filtered: bool = False
 
 
 class Frames:
@@ -96,7 +98,8 @@ class Frames:
             return self._union(node, place.before_union())
         if isinstance(node, logical.Filter):
             before = self.of(node.inputs[0], place)
-            return before._replace(lazy=before.lazy.filter(self._over(before).condition(node.predicate)))
+            lazy = before.lazy.filter(self._over(before).condition(node.predicate))
+            return before._replace(lazy=lazy, is_filtered=True)
         if isinstance(node, logical.Project):
             return self._project(node, self.of(node.inputs[0], place))
         if isinstance(node, logical.Limit) and node.rows > 0:
@@ -123,15 +126,15 @@ class Frames:
         if known is None:
             self._check(lazy, schema)
         _check_fields(schema)
-        if self.first is not None:
-            lazy = lazy.head(self.first)
-        if node.predicate is not None:
-            lazy = lazy.filter(Translator(self.polars, schema).condition(node.predicate))
         rows = node.datasource.rows_in_files()
-        if columns is None:
-            return Frame(lazy, schema, rows=rows, is_scan=True)
-        kept = pa.schema([schema.field(name) for name in columns])
-        return Frame(lazy.select(columns), kept, rows=rows, is_scan=True)
+        if self.first is not None:
+            lazy, rows = lazy.head(self.first), min(self.first, rows)
+        is_filtered = node.predicate is not None
+        if is_filtered:
+            lazy = lazy.filter(Translator(self.polars, schema).condition(node.predicate))
+        if columns is not None:
+            lazy, schema = lazy.select(columns), pa.schema([schema.field(name) for name in columns])
+        return Frame(lazy, schema, rows=rows, is_scan=True, is_filtered=is_filtered)
 
     def _check(self, lazy: Any, schema: pa.Schema) -> None:
         """Raise Unproven if Polars reads other types than Arrow."""
@@ -166,6 +169,7 @@ class Frames:
             is_uncounted=any(each.is_uncounted for each in inputs),
             rows=sum(each.rows for each in inputs),
             is_scan=all(each.is_scan for each in inputs),
+            is_filtered=any(each.is_filtered for each in inputs),
         )
 
     # -- block by block

@@ -43,7 +43,9 @@ class PlannedInputs:
 
     def narrowed(self, frames: Any, node: logical.Exchange, inputs: Sequence[Any]) -> Sequence[Any]:
         """Return the inputs."""
-        self.worthy += larger_of(node.kernel, inputs) is not None
+        # How many rows a filter leaves shows only when the stage runs.
+        fewest = [0.0 if each.is_filtered and each.is_scan else each.rows for each in inputs]
+        self.worthy += larger_of(node.kernel, inputs, [each.rows for each in inputs], fewest) is not None
         return inputs
 
 
@@ -57,14 +59,15 @@ class FilteredInputs:
     def narrowed(self, frames: Any, node: logical.Exchange, inputs: Sequence[Any]) -> Sequence[Any]:
         """Read the smaller input and filter the larger one, if that is certain or likely to pay."""
         kernel: Any = node.kernel
-        at = larger_of(kernel, inputs)
+        rows = [_expected(frames, *each) for each in zip(node.inputs, inputs, strict=True)]
+        at = larger_of(kernel, inputs, rows, rows)
         if at is None:
             return inputs
         if not self._is_wanted():
             raise StageRefused("the stage was closed")
         large = inputs[at]
         small = _read(frames.polars, inputs[1 - at], self._columns(node, inputs, 1 - at))
-        if small.rows * _TIMES_READ <= large.rows:
+        if small.rows * _TIMES_READ <= rows[at]:
             known = small.lazy.select(kernel.sides[1 - at].keys[0]).collect().to_series().drop_nulls()
             matches = frames.polars.col(kernel.sides[at].keys[0]).is_in(known.implode())
             # A sample of the source costs less than a filter that removes few rows.
@@ -91,14 +94,24 @@ def _read(polars: Any, frame: Any, kept: list[str]) -> Any:
     return frame._replace(lazy=with_unread(polars, held.lazy(), kept, frame.schema), rows=held.height)
 
 
-def larger_of(kernel: JoinKernel, inputs: Sequence[Any]) -> int | None:
-    """Return the place of the input that a filter may be worth to, if there is one."""
+def _expected(frames: Any, node: logical.Operator, frame: Any) -> float:
+    """Return about how many rows an input has, from a sample if a filter follows its source."""
+    if not (frame.is_filtered and frame.is_scan) or frame.rows < _ROWS:
+        return float(frame.rows)
+    sample = frames.sampled(_SAMPLE).of(node)
+    left = sample.lazy.select(frames.polars.len()).collect().item()
+    return float(frame.rows * left / max(1, sample.rows))
+
+
+def larger_of(
+    kernel: JoinKernel, inputs: Sequence[Any], most: Sequence[float], fewest: Sequence[float]
+) -> int | None:
+    """Return the place of the input that a filter may be worth to, if there is one; given are their rows."""
     for at in UNMATCHED.get(kernel.kind, ()):
-        large, small = inputs[at], inputs[1 - at]
-        kind = large.schema.field(kernel.sides[at].keys[0]).type
+        kind = inputs[at].schema.field(kernel.sides[at].keys[0]).type
         if (
-            large.is_scan
-            and large.rows >= max(_ROWS, _TIMES * small.rows)
+            inputs[at].is_scan
+            and most[at] >= max(_ROWS, _TIMES * fewest[1 - at])
             and (pa.types.is_integer(kind) or pa.types.is_date32(kind) or is_text(kind))
         ):
             return at
