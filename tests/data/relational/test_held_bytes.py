@@ -66,7 +66,20 @@ def test_sorts_and_joins_hold_the_columns_in_use(rows: Dataset) -> None:
     assert whole == 20  # 10,000 rows of 8 * 2 + 4 + 2 * 16 bytes and more
     assert least(rows.select_columns(["value"]).sort("value")) == 17
     assert least(rows.sort("few").sort("many").filter(expr=col("few") > 1)) == whole
-    assert least(rows.join(rows, "inner", 1, on=("few",), right_suffix="_r")) == whole + 1
+    assert least(rows.join(rows, "full_outer", 1, on=("few",), right_suffix="_r")) == whole + 1
+
+
+def test_joins_hold_the_rows_that_they_look_up(rows: Dataset) -> None:
+    few = rows.select_columns(["few", "flag"])
+    whole, small = least(rows.sort("few")), least(few.sort("few"))
+    assert small < whole - 3
+    assert least(rows.join(few, "inner", 1, on=("few",), right_suffix="_r")) == small
+    assert least(few.join(rows, "inner", 1, on=("few",), right_suffix="_r")) == small
+    assert least(rows.join(few, "left_semi", 1, on=("few",))) <= small
+    assert least(few.join(rows, "right_anti", 1, on=("few",))) <= small
+    assert least(rows.join(few, "left_outer", 1, on=("few",), right_suffix="_r")) >= whole
+    assert least(few.join(rows, "left_semi", 1, on=("few",))) >= small
+    assert least(rows.join(few, "inner", 1, on=("few",), right_suffix="_r").sort("value")) >= whole
 
 
 def test_few_groups_need_no_memory_for_their_rows(rows: Dataset) -> None:
@@ -123,6 +136,6 @@ def test_over_the_budget_only_what_holds_much_runs_the_ordinary_way(
         check(ds, exact=False)
     assert not is_staged(rows.sort("value"))
     assert not is_staged(grouped(rows, "text"))
-    part = grouped(rows, "few").join(rows, "inner", 1, on=("few",))
+    part = grouped(rows, "few").join(rows, "full_outer", 1, on=("few",))
     names = [each.name for each in stages.with_stages(optimized(part._plan), part.context).walk()]
     assert names[-1] == "Join" and "Polars" in names[0]

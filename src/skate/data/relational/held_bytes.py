@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow.parquet as pq
 
 from skate.data.exchange.aggregate import AggregateKernel
+from skate.data.exchange.join import JoinKernel
 from skate.data.exchange.lists import Collected, ListValues
 from skate.data.plan import operators as logical
 from skate.data.relational.csv_scans import is_csv_scan
@@ -58,9 +59,22 @@ def _estimate(node: logical.Operator, used: dict[int, Columns], as_groups: bool)
     held, flowing = sum(each.held for each in inputs), sum(each.flowing for each in inputs)
     if not isinstance(node, logical.Exchange):
         return Estimate(held, flowing)
+    if type(node.kernel) is JoinKernel:
+        looked_up = _looked_up(node.kernel, *(each.flowing for each in inputs))
+        return Estimate(held + looked_up, flowing - looked_up)
     if as_groups and type(node.kernel) is AggregateKernel:
         flowing = min(flowing, _groups_bytes(node.kernel, node.inputs[0]))
     return Estimate(held + flowing, 0)
+
+
+def _looked_up(kernel: JoinKernel, left: float, right: float) -> float:
+    """Return the bytes of the rows that a join holds to look them up, while the others flow."""
+    if kernel.kind == "inner":
+        return min(left, right)
+    if kernel.only is None:
+        return left + right
+    others = right if kernel.only == 0 else left
+    return others if 2 * others <= left + right else left + right
 
 
 def _groups_bytes(kernel: AggregateKernel, rows: logical.Operator) -> float:
