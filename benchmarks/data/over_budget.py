@@ -2,7 +2,7 @@
 
     python -m benchmarks.data.over_budget [QUERY ...] [--rows 20000000] [--budget-mb 512] [--json OUT.json]
 
-The queries are filter, groupby, distinct, keys, sort and join of `relational.py`. Each runs once for each side in a process of
+The queries are filter, groupby, distinct, keys, sort and join of `relational.py`. Each runs twice for each side in a process of
 its own, and its results are counted and dropped as they come. The memory is the PSS of that process and of those below it; see
 `memory.py`. The budget is DuckDB's `memory_limit`; half of it is the size of Skate's object store, as there.
 """
@@ -91,11 +91,13 @@ def run(name: str, side: str, folder: Path, budget_mb: int) -> dict[str, Any]:
     else:
         query = skate(name, folder, budget_mb, side == "skate")
     watch = Watch(0.02)
-    begin = time.perf_counter()
-    rows = query()
-    seconds = time.perf_counter() - begin
+    seconds = []
+    for _ in range(2):  # the first run loads libraries
+        begin = time.perf_counter()
+        rows = query()
+        seconds.append(round(time.perf_counter() - begin, 2))
     watch.end()
-    return {"rows": rows, "seconds": round(seconds, 2), "peak_mb": watch.peak >> 20}
+    return {"rows": rows, "first_seconds": seconds[0], "seconds": seconds[1], "peak_mb": watch.peak >> 20}
 
 
 def main() -> None:
