@@ -187,9 +187,7 @@ def of_polars(folder: Path) -> Queries:
         **_rows_of_polars(read, table, "csv_"),
         "distinct": lambda: len(table(read("rows").select("name").unique()).column(0).to_pylist()),
         "keys": lambda: table(read("rows").group_by("id").agg(value.sum()).sort("id")),
-        "distinct_many": lambda: len(
-            table(read("texts").select("customer").unique()).column(0).to_pylist()
-        ),
+        "distinct_many": lambda: len(table(read("texts").select("customer").unique()).column(0).to_pylist()),
         "text_keys": lambda: table(read("texts").group_by("customer").agg(value.sum()).sort("customer")),
     }
 

@@ -48,9 +48,9 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         found.append(after[large].lazy.collect().height)
         return after
 
-    def columns(polars: Any, frame: Any, kept: list[str]) -> Any:
+    def columns(frames: Any, frame: Any, kept: list[str]) -> Any:
         found.append(kept)
-        return read(polars, frame, kept)
+        return read(frames, frame, kept)
 
     monkeypatch.setattr(FilteredInputs, "narrowed", spied)
     monkeypatch.setattr(join_filters, "_read", columns)
@@ -126,12 +126,25 @@ def test_columns_of_both_inputs_are_told_apart(large: Dataset, seen: list[Any]) 
     assert seen[::2] == [["k", "v"], ["k", "v"]]
 
 
+def translator(inputs: Any, most: int = 1 << 30) -> Frames:
+    return Frames(polars, RowBudget(most), FirstRows({}), inputs, {})
+
+
 def test_a_column_that_was_not_read_raises() -> None:
     table = pa.table({"k": [1], "v": [2]})
-    frame = join_filters._read(polars, Frame(polars.from_arrow(table).lazy(), table.schema), ["k"])
+    given = Frame(polars.from_arrow(table).lazy(), table.schema)
+    frame = join_filters._read(translator(None), given, ["k"])
     assert frame.lazy.select("k").collect().rows() == [(1,)]
     with pytest.raises(StageRefused, match="not read"):
         frame.lazy.collect()
+
+
+def test_more_rows_than_memory_are_not_read() -> None:
+    table = pa.table({"k": list(range(1000))})
+    given = Frame(polars.from_arrow(table).lazy(), table.schema)
+    assert join_filters._read(translator(None, 8000), given, ["k"]).rows == 1000
+    with pytest.raises(Exception, match="more than 7999 bytes"):
+        join_filters._read(translator(None, 7999), given, ["k"])
 
 
 def test_inputs_of_inputs(large: Dataset, small: Dataset, seen: list[Any]) -> None:
@@ -162,7 +175,7 @@ def test_when_a_filter_does_not_pay(
 
 
 def test_a_consumer_who_leaves_ends_the_reading(large: Dataset, small: Dataset) -> None:
-    frames = Frames(polars, RowBudget(1 << 30), FirstRows({}), FilteredInputs({}, lambda: False), {})
+    frames = translator(FilteredInputs({}, lambda: False))
     with pytest.raises(StageRefused, match="closed"):
         frames.of(large.join(small, "inner", 1, on=("k",))._plan)
 

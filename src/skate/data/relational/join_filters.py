@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from skate.data.exchange.join import UNMATCHED, JoinKernel
 from skate.data.plan import operators as logical
+from skate.data.relational.held_rows import RowBudget
 from skate.data.relational.kinds import is_text
 from skate.data.relational.refusals import StageRefused
 from skate.data.relational.unread import with_unread
@@ -66,7 +67,7 @@ class FilteredInputs:
         if not self._is_wanted():
             raise StageRefused("the stage was closed")
         large = inputs[at]
-        small = _read(frames.polars, inputs[1 - at], self._columns(node, inputs, 1 - at))
+        small = _read(frames, inputs[1 - at], self._columns(node, inputs, 1 - at))
         if small.rows * _TIMES_READ <= rows[at]:
             known = small.lazy.select(kernel.sides[1 - at].keys[0]).collect().to_series().drop_nulls()
             matches = frames.polars.col(kernel.sides[at].keys[0]).is_in(known.implode())
@@ -88,10 +89,14 @@ class FilteredInputs:
         ]
 
 
-def _read(polars: Any, frame: Any, kept: list[str]) -> Any:
-    """Read some columns of a frame. The others stay in its schema, but raise if they are used."""
-    held = frame.lazy.select(kept).collect(engine="streaming")
-    return frame._replace(lazy=with_unread(polars, held.lazy(), kept, frame.schema), rows=held.height)
+def _read(frames: Any, frame: Any, kept: list[str]) -> Any:
+    """Read some columns of a frame. The others stay in its schema, but raise if they are used.
+
+    Samples do not tell everything, so the rows are counted: the ordinary way runs instead if they are too many.
+    """
+    counted = RowBudget(frames.budget.most).over(frame.lazy.select(kept))
+    held = counted.collect(engine="streaming")
+    return frame._replace(lazy=with_unread(frames.polars, held.lazy(), kept, frame.schema), rows=held.height)
 
 
 def _expected(frames: Any, node: logical.Operator, frame: Any) -> float:
