@@ -29,9 +29,10 @@ OPERATIONS = ("shuffle", "sort", "groupby", "join")
 
 
 class Watch:
-    """The largest PSS of this process and those below it, sampled by a thread."""
+    """The largest PSS of this process and those below it, sampled by a thread every so many seconds."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = 0.2) -> None:
+        self.seconds = seconds
         self.peak = 0
         self.parts: dict[str, int] = {}
         self._ended = threading.Event()
@@ -39,7 +40,8 @@ class Watch:
         self._thread.start()
 
     def _watch(self) -> None:
-        while not self._ended.wait(0.2):
+        while True:
+            ended = self._ended.wait(self.seconds)
             kinds = [kinds_of(pid) for pid in (os.getpid(), *descendants(os.getpid()))]
             total = sum(sum(each.values()) for each in kinds)
             if total > self.peak:
@@ -50,6 +52,8 @@ class Watch:
                     "processes": len(kinds),
                     **{f"{kind.lower()}_mb": sum(each[kind] for each in kinds) >> 20 for kind in kinds[0]},
                 }
+            if ended:
+                return
 
     def end(self) -> None:
         self._ended.set()

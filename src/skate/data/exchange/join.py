@@ -26,7 +26,7 @@ TYPES = (
     "inner", "left_outer", "right_outer", "full_outer", "left_semi", "right_semi", "left_anti", "right_anti",
 )  # fmt: skip
 #: By join type, the inputs whose rows are kept only if they match.
-_UNMATCHED: dict[str, tuple[int, ...]] = {
+UNMATCHED: dict[str, tuple[int, ...]] = {
     "inner": (0, 1), "left_semi": (0, 1), "right_semi": (0, 1), "left_outer": (1,), "left_anti": (1,), "right_outer": (0,),
     "right_anti": (0,),
 }  # fmt: skip
@@ -56,7 +56,7 @@ class JoinKernel(Kernel):
     # -- checks before the run
 
     def steps(self, source: int) -> Sequence[Any]:
-        return (DropNullsStep(self.sides[source].keys),) if source in _UNMATCHED.get(self.kind, ()) else ()
+        return (DropNullsStep(self.sides[source].keys),) if source in UNMATCHED.get(self.kind, ()) else ()
 
     def check(self, schemas: Sequence[pa.Schema]) -> None:
         """Raise for unknown keys, keys whose types cannot be equal, and names that both sides have."""

@@ -7,8 +7,13 @@ frames       plans as frames of Polars
 aggregates   aggregations as expressions of Polars
 conditions   expressions as expressions of Polars
 csv_scans    scans of CSV files by Skate's own reader
-csv_frame    frames of plans with such scans
-used_columns the columns that a plan uses of each source
+csv_frame    frames of plans that read something first
+dictionaries distinct texts of Parquet files from their dictionaries
+distinct_frame  frames of aggregations that need only distinct texts
+unread       columns that nothing uses
+used_columns the columns that a plan uses of each step
+join_filters filters of large inputs of joins by the keys of small ones
+held_bytes   the memory that a stage holds
 held_rows    a bound on the rows of joins
 refusals     reasons not to use Polars
 kinds        the types that both ways treat alike

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -9,7 +10,7 @@ import pyarrow as pa
 from skate.data.exchange.aggregate import AggregateKernel
 from skate.data.exchange.lists import Distinct, DistinctCount, ListValues
 from skate.data.exchange.measures import Counted, Measure, Moments, Plain
-from skate.data.relational.kinds import demand
+from skate.data.relational.kinds import demand, is_text
 from skate.data.relational.refusals import Unproven
 
 #: The schemas of results, by everything they depend on.
@@ -132,6 +133,26 @@ class Aggregates:
         if not ignore_nulls:
             known = known & (self._counted(on, "only_null") == 0)
         return self.polars.when(known).then(found)
+
+    def distinct_texts(self, aggregations: Sequence[Any], lazy: Any) -> Any | None:
+        """Return a frame of the list of all distinct texts, if nothing else is asked for; otherwise None.
+
+        Polars looks for the first row of each in several threads; for all else it has only one.
+        """
+        if len(aggregations) != 1:
+            return None
+        (only,) = aggregations
+        measure = only.measure()
+        measure = measure.then if type(measure) is ListValues else measure
+        if type(measure) is not Distinct or not is_text(self.schema.field(only.on).type):
+            return None
+        column = self.polars.col(only.on)
+        rows = lazy.select(only.on)
+        if measure.ignore_nulls:
+            rows = rows.filter(column.is_not_null())
+        row = "row" if only.on != "row" else "r"
+        first = rows.with_row_index(row).group_by(only.on).agg(self.polars.col(row).min()).sort(row)
+        return first.select(column.implode().alias(only.name))
 
     def _distinct(self, on: str, measure: Any) -> Any:
         if type(measure) is ListValues:  # other values than lists are taken as they are

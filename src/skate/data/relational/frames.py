@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -16,8 +17,11 @@ from skate.data.relational.aggregates import Aggregates, result_schema
 from skate.data.relational.conditions import Translator
 from skate.data.relational.csv_scans import Scans, is_csv_scan
 from skate.data.relational.held_rows import Place, RowBudget
+from skate.data.relational.join_filters import Inputs
 from skate.data.relational.kinds import demand, polars_types, supported, without_seconds
 from skate.data.relational.refusals import Unproven
+from skate.data.relational.unread import with_unread
+from skate.data.relational.used_columns import Columns
 from skate.data.steps.columns import ProjectStep
 
 _KINDS = {
@@ -35,21 +39,50 @@ class Frame(NamedTuple):
     Attributes:
         one_row: True if it has at most one row.
         is_uncounted: True if a join has made its rows, and the next step that holds them has to count them.
+        rows: how many rows it has at most, if no join multiplies them.
+        is_scan: True if it is made of the rows of a source, one after the other.
+        is_filtered: True if a filter may leave fewer rows.
     """
 
     lazy: Any
     schema: pa.Schema
     one_row: bool = False
     is_uncounted: bool = False
+    rows: int = 0
+    is_scan: bool = False
+    is_filtered: bool = False
 
 
 class Frames:
-    """Translates plans. Raises Unproven for those whose result may differ."""
+    """Translates plans. Raises Unproven for those whose result may differ.
 
-    def __init__(self, polars: Any, budget: RowBudget, scans: Scans) -> None:
+    Args:
+        budget: the memory for the rows that joins make.
+        scans: the rows of CSV files.
+        join_inputs: what becomes of the inputs of joins.
+        used: the columns that the plan uses of each step, by its id.
+        first: the most rows to read of each source; None for all.
+    """
+
+    def __init__(
+        self,
+        polars: Any,
+        budget: RowBudget,
+        scans: Scans,
+        join_inputs: Inputs,
+        used: dict[int, Columns],
+        first: int | None = None,
+    ) -> None:
         self.polars = polars
         self.budget = budget
         self.scans = scans
+        self.join_inputs = join_inputs
+        self.used = used
+        self.first = first
+
+    def sampled(self, rows: int) -> Frames:
+        """Return a translator of the same plans over the first rows of each source."""
+        return Frames(self.polars, self.budget, self.scans, self.join_inputs, self.used, rows)
 
     def of(self, node: logical.Operator, place: Place = Place.LAST) -> Frame:
         """Translate a plan, or a part of it; `place` is what follows the part."""
@@ -65,12 +98,14 @@ class Frames:
             return self._union(node, place.before_union())
         if isinstance(node, logical.Filter):
             before = self.of(node.inputs[0], place)
-            return before._replace(lazy=before.lazy.filter(self._over(before).condition(node.predicate)))
+            lazy = before.lazy.filter(self._over(before).condition(node.predicate))
+            return before._replace(lazy=lazy, is_filtered=True)
         if isinstance(node, logical.Project):
             return self._project(node, self.of(node.inputs[0], place))
         if isinstance(node, logical.Limit) and node.rows > 0:
             before = self.of(node.inputs[0], place)
-            return before._replace(lazy=before.lazy.head(node.rows))
+            rows = min(node.rows, before.rows)
+            return before._replace(lazy=before.lazy.head(node.rows), rows=rows, is_scan=False)
         raise Unproven(node.name)
 
     def _over(self, frame: Frame) -> Translator:
@@ -91,11 +126,15 @@ class Frames:
         if known is None:
             self._check(lazy, schema)
         _check_fields(schema)
-        if node.predicate is not None:
+        rows = node.datasource.rows_in_files()
+        if self.first is not None:
+            lazy, rows = lazy.head(self.first), min(self.first, rows)
+        is_filtered = node.predicate is not None
+        if is_filtered:
             lazy = lazy.filter(Translator(self.polars, schema).condition(node.predicate))
-        if columns is None:
-            return Frame(lazy, schema)
-        return Frame(lazy.select(columns), pa.schema([schema.field(name) for name in columns]))
+        if columns is not None:
+            lazy, schema = lazy.select(columns), pa.schema([schema.field(name) for name in columns])
+        return Frame(lazy, schema, rows=rows, is_scan=True, is_filtered=is_filtered)
 
     def _check(self, lazy: Any, schema: pa.Schema) -> None:
         """Raise Unproven if Polars reads other types than Arrow."""
@@ -111,10 +150,12 @@ class Frames:
         for field in schema:
             demand(field.type)
         whole = pa.concat_tables(table.replace_schema_metadata(None) for table in tables)
+        if self.first is not None:
+            whole = whole.slice(0, self.first)
         lazy = self.polars.from_arrow(without_seconds(whole), rechunk=False).lazy()
         self._check(lazy, schema)
         _check_fields(schema)
-        return Frame(lazy, schema)
+        return Frame(lazy, schema, rows=whole.num_rows, is_scan=True)
 
     def _union(self, node: logical.Union, place: Place) -> Frame:
         inputs = [self.of(each, place) for each in node.inputs]
@@ -122,7 +163,14 @@ class Frames:
         if any(not each.schema.equals(schema) for each in inputs):
             raise Unproven("inputs with several schemas")
         lazy = self.polars.concat([each.lazy for each in inputs], rechunk=False)
-        return Frame(lazy, schema, is_uncounted=any(each.is_uncounted for each in inputs))
+        return Frame(
+            lazy,
+            schema,
+            is_uncounted=any(each.is_uncounted for each in inputs),
+            rows=sum(each.rows for each in inputs),
+            is_scan=all(each.is_scan for each in inputs),
+            is_filtered=any(each.is_filtered for each in inputs),
+        )
 
     # -- block by block
 
@@ -158,9 +206,17 @@ class Frames:
         if type(node.kernel) is SortKernel and node.kernel.boundaries is None:
             return self._sort(node.kernel, inputs[0])
         if is_join:
-            found = self._join(node.kernel, *(self._counted(each, each.schema.names) for each in inputs))
+            counted = [
+                self._counted(each, self._used(source, each))
+                for source, each in zip(node.inputs, inputs, strict=True)
+            ]
+            found = self._join(node, counted)
             return found if node.kernel.only is not None else self._made_by_join(found, place)
         raise Unproven(node.name)
+
+    def aggregated(self, kernel: AggregateKernel, tables: list[pa.Table]) -> Frame:
+        """Return the frame of an aggregation of tables with the columns that it uses."""
+        return self._aggregate(kernel, self._blocks(tables))
 
     def _key(self, frame: Frame, name: str) -> Any:
         kind = demand(frame.schema.field(name).type)
@@ -176,12 +232,15 @@ class Frames:
         results = [aggregates.result(each).alias(each.name) for each in kernel.aggregations]
         schema = result_schema(kernel, before.schema)
         if not kernel.keys:
-            return Frame(before.lazy.select(aggregates.made).select(results), schema, True)
+            texts = aggregates.distinct_texts(kernel.aggregations, before.lazy)
+            if texts is not None:
+                return Frame(texts, schema, True, rows=1)
+            return Frame(before.lazy.select(aggregates.made).select(results), schema, True, rows=1)
         inner = [f"k{at}" for at in range(len(kernel.keys))]
         keys = [self._key(before, name).alias(key) for name, key in zip(kernel.keys, inner, strict=True)]
         grouped = before.lazy.group_by(keys).agg(aggregates.made).sort(inner, nulls_last=True)
         named = [self.polars.col(key).alias(name) for name, key in zip(kernel.keys, inner, strict=True)]
-        return Frame(grouped.select([*named, *results]), schema)
+        return Frame(grouped.select([*named, *results]), schema, rows=before.rows)
 
     def _sort(self, kernel: SortKernel, before: Frame) -> Frame:
         before = self._counted(before, before.schema.names)
@@ -193,9 +252,11 @@ class Frames:
             keys.append(key)
             downs.append(down)
         lazy = before.lazy.sort(keys, descending=downs, nulls_last=True, maintain_order=True)
-        return Frame(lazy, before.schema)
+        return Frame(lazy, before.schema, rows=before.rows)
 
-    def _join(self, kernel: JoinKernel, left: Frame, right: Frame) -> Frame:
+    def _join(self, node: logical.Exchange, inputs: Sequence[Frame]) -> Frame:
+        kernel: Any = node.kernel
+        left, right = inputs
         kinds = kernel.key_types(left.schema, right.schema)
         for side, frame in zip(kernel.sides, (left, right), strict=True):
             for name, kind in zip(side.keys, kinds, strict=True):
@@ -207,14 +268,21 @@ class Frames:
             for frame, names in zip((left, right), named, strict=True)
             for name, called in names.items()
         ]
+        left, right = self.join_inputs.narrowed(self, node, inputs)
         lazy = self._joined(kernel, left, right, named)
-        return Frame(lazy.select([field.name for field in fields]), pa.schema(fields))
+        rows = max(left.rows, right.rows) if kernel.only is None else inputs[kernel.only].rows
+        return Frame(lazy.select([field.name for field in fields]), pa.schema(fields), rows=rows)
 
     def _made_by_join(self, joined: Frame, place: Place) -> Frame:
         """Return the rows of a join, to be counted where a step holds them."""
         if place is Place.HELD:
             raise Unproven("a join whose rows another join holds")
         return joined._replace(is_uncounted=place is Place.GATED)
+
+    def _used(self, node: logical.Operator, frame: Frame) -> list[str]:
+        """Return the columns that the plan uses of a step."""
+        used = self.used.get(id(node))
+        return [name for name in frame.schema.names if used is None or name in used]
 
     def _counted(self, frame: Frame, names: list[str]) -> Frame:
         """Keep the rows of a join within the budget. Only the named columns are held.
@@ -224,8 +292,8 @@ class Frames:
         if not frame.is_uncounted:
             return frame
         held = list(dict.fromkeys(names)) or frame.schema.names[:1]
-        lazy = self.budget.over(frame.lazy.select(held))
-        return Frame(lazy, pa.schema([frame.schema.field(name) for name in held]), frame.one_row)
+        lazy = with_unread(self.polars, self.budget.over(frame.lazy.select(held)), held, frame.schema)
+        return Frame(lazy, frame.schema, frame.one_row, rows=frame.rows)
 
     def _joined(self, kernel: JoinKernel, left: Frame, right: Frame, named: Any) -> Any:
         """Join under names that tell the sides apart, and name the columns of the result."""

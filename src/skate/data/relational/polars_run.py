@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from skate import procfs
 from skate.data.context import available_cpus
-from skate.data.relational.csv_frame import CSVFrame
+from skate.data.relational.csv_frame import LateFrame
 from skate.data.relational.csv_scans import TasksOf
+from skate.data.relational.distinct_frame import DistinctFrame
 from skate.data.relational.frames import Frame
 from skate.data.relational.refusals import StageRefused
 
@@ -60,7 +61,7 @@ def load() -> Any | None:
 class FrameRun:
     """One run of a frame, which a thread of its own reads, so that a consumer who waits can be interrupted."""
 
-    def __init__(self, frame: Frame | CSVFrame, tasks_of: TasksOf) -> None:
+    def __init__(self, frame: Frame | LateFrame | DistinctFrame, tasks_of: TasksOf) -> None:
         self._given = frame
         self._tasks_of = tasks_of
         self._tables: queue.Queue[Any] = queue.Queue(_AHEAD)

@@ -8,12 +8,14 @@ from typing import Any
 from skate.data.context import DataContext, ExecutionResources
 from skate.data.plan import operators as logical
 from skate.data.relational import polars_run
-from skate.data.relational.csv_frame import CSVFrame
-from skate.data.relational.csv_scans import FirstRows, is_csv_scan
+from skate.data.relational.csv_frame import LateFrame
+from skate.data.relational.csv_scans import FirstRows
+from skate.data.relational.distinct_frame import DistinctFrame, of_texts
 from skate.data.relational.frames import Frame, Frames, check_result, count_of
+from skate.data.relational.held_bytes import fits, source_bytes
 from skate.data.relational.held_rows import RowBudget
+from skate.data.relational.join_filters import PlannedInputs
 from skate.data.relational.used_columns import columns_used
-from skate.data.source.formats.parquet import ParquetDatasource
 
 #: The least bytes to read for which Polars is used; more where it has to be imported first, which takes 0.1 s.
 _BYTES = 4 << 20
@@ -43,33 +45,20 @@ def counted(plan: logical.Operator) -> logical.Relational | None:
         return None
     polars = polars_run.load()
     assert polars is not None
-    deferred = isinstance(plan.frame, CSVFrame)
-    rows = plan.frame.counted() if deferred else count_of(polars, plan.frame)
+    frame = plan.frame
+    rows = count_of(polars, frame) if isinstance(frame, Frame) else frame.counted()
     return logical.Relational((), rows, f"{plan.label[:-1]}, Count)")
 
 
 def _pays(plan: logical.Operator, context: DataContext) -> int:
-    """Return the bytes of memory to use, if there is enough data for the start of Polars, and so little that it fits;
-    otherwise 0.
-    """
-    size = sum(_bytes(each) for each in plan.walk() if not each.inputs)
+    """Return the bytes of memory to use, if there is enough data for the start of Polars; otherwise 0."""
+    size = sum(source_bytes(each) for each in plan.walk() if not each.inputs)
     if size < (_BYTES if polars_run.loaded() else _BYTES_TO_IMPORT) or not polars_run.installed():
         return 0
     options = context.execution_options
     if not options.is_resource_limits_default() or options.exclude_resources != ExecutionResources.zero():
         return 0  # the ordinary way keeps to limits
-    budget = _budget(context)
-    return budget if _COPIES * size <= budget else 0
-
-
-def _bytes(source: logical.Operator) -> int:
-    if isinstance(source, logical.FromBlocks):
-        return sum(bundle.bytes for bundle in source.bundles)
-    if isinstance(source, logical.Read) and (
-        type(source.datasource) is ParquetDatasource or is_csv_scan(source)
-    ):
-        return source.datasource.estimate_inmemory_data_size() or 0
-    return 0
+    return _budget(context)
 
 
 def _budget(context: DataContext) -> int:
@@ -103,7 +92,7 @@ class _Stages:
             self.done[id(plan)] = found
         return found
 
-    def _frame(self, plan: logical.Operator, is_last: bool) -> Frame | CSVFrame | None:
+    def _frame(self, plan: logical.Operator, is_last: bool) -> Frame | LateFrame | DistinctFrame | None:
         steps = list(plan.walk())
         # A scan whose rows go to users' functions stays with them in the workers.
         gains = any(isinstance(each, logical.Exchange) for each in steps) or (
@@ -111,13 +100,20 @@ class _Stages:
         )
         if not gains or isinstance(plan, (logical.Read, logical.FromBlocks)) and not _filters(plan):
             return None
+        if not fits(plan, self.most):
+            return None
         try:
+            used = columns_used(plan, None, True)
             first = FirstRows(columns_used(plan, None))
-            frame = Frames(self.polars, RowBudget(self.most), first).of(plan)
+            inputs = PlannedInputs()
+            frames = Frames(self.polars, RowBudget(self.most), first, inputs, used)
+            frame = frames.of(plan)
             check_result(frame)
+            if first.scans or inputs.worthy:
+                return LateFrame(self.polars, plan, self.most)
+            return of_texts(frames, frame, plan) or frame
         except Exception:  # whatever is wrong with the plan, the ordinary way says it
             return None
-        return CSVFrame(self.polars, plan, self.most) if first.scans else frame
 
 
 def _filters(step: logical.Operator) -> bool:

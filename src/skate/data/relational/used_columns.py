@@ -1,8 +1,9 @@
-"""The columns that a plan uses of each source: those of readers that Polars does not restrict itself."""
+"""The columns that a plan uses of each step: for rows that are read before Polars can restrict them."""
 
 from __future__ import annotations
 
 from skate.data.exchange.aggregate import AggregateKernel
+from skate.data.exchange.join import JoinKernel
 from skate.data.exchange.sort import SortKernel
 from skate.data.expressions.projection import columns_needed
 from skate.data.expressions.tree import Expr
@@ -13,18 +14,37 @@ Columns = frozenset[str] | None
 _SAME_COLUMNS = (logical.Limit, logical.Union)
 
 
-def columns_used(plan: logical.Operator, of_result: Columns) -> dict[int, Columns]:
-    """Return the columns that a plan uses of each source, by the source's id; `of_result` are those to keep."""
+def columns_used(
+    plan: logical.Operator, of_result: Columns, before_joins: bool = False
+) -> dict[int, Columns]:
+    """Return the columns that a plan uses of each step, by the step's id; `of_result` are those to keep.
+
+    Steps before joins use all columns, unless `before_joins` is true: then some of theirs may not exist, because what a
+    suffix stands for is not known without the columns themselves.
+    """
     found: dict[int, Columns] = {}
 
     def visit(node: logical.Operator, wanted: Columns) -> None:
-        if not node.inputs:
-            found[id(node)] = _both(found.get(id(node), frozenset()), wanted)
-        for each in node.inputs:
-            visit(each, _before(node, wanted))
+        found[id(node)] = _both(found.get(id(node), frozenset()), wanted)
+        for at, each in enumerate(node.inputs):
+            if isinstance(node, logical.Exchange) and type(node.kernel) is JoinKernel:
+                visit(each, _before_join(node.kernel, at, wanted) if before_joins else None)
+            else:
+                visit(each, _before(node, wanted))
 
     visit(plan, of_result)
     return found
+
+
+def _before_join(kernel: JoinKernel, at: int, wanted: Columns) -> Columns:
+    """Return the columns that a join uses of an input, among others that this input may not have."""
+    side = kernel.sides[at]
+    if kernel.only not in (None, at):
+        return frozenset(side.keys)
+    if wanted is None:
+        return None
+    stripped = {name.removesuffix(side.suffix) for name in wanted} if side.suffix else set()
+    return frozenset((*wanted, *stripped, *side.keys, *(kernel.sides[1 - at].keys)))
 
 
 def _before(node: logical.Operator, wanted: Columns) -> Columns:

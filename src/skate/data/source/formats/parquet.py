@@ -164,8 +164,10 @@ class ParquetDatasource(FileBasedDatasource):
         return schema
 
     def known_rows(self) -> int | None:
-        if self._filter is not None:
-            return None
+        return None if self._filter is not None else self.rows_in_files()
+
+    def rows_in_files(self) -> int:
+        """Return the number of rows before filters."""
         self._read_footers_left()
         return sum(self._footers[path].rows for path in self._paths())
 
@@ -174,7 +176,14 @@ class ParquetDatasource(FileBasedDatasource):
         self._footers.update(read_footers(left, self._filesystem, self._retried))
 
     def estimate_inmemory_data_size(self) -> int | None:
-        return sum(self._sizes(self._files))
+        return self.bytes_of(None)
+
+    def bytes_of(self, columns: Sequence[str] | None) -> int:
+        """Return about how many bytes of memory some columns of all rows need, or all columns that are read."""
+        made = copy.copy(self)
+        if columns is not None:
+            made._columns = [name for name in columns if self._columns is None or name in self._columns]
+        return sum(made._sizes(made._files))
 
     def _sizes(self, files: Sequence[Listed]) -> list[int]:
         """Return the size in memory of each file: from its footer, or extrapolated from the footers that were read."""
