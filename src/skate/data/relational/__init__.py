@@ -7,7 +7,7 @@ frames       plans as frames of Polars
 aggregates   aggregations as expressions of Polars
 conditions   expressions as expressions of Polars
 csv_scans    scans of CSV files by Skate's own reader
-csv_frame    frames of plans that read something first
+late_frame   frames of plans that read something first
 dictionaries distinct texts of Parquet files from their dictionaries
 distinct_frame  frames of aggregations that need only distinct texts
 unread       columns that nothing uses

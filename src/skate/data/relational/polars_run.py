@@ -15,10 +15,10 @@ import pyarrow as pa
 
 from skate import procfs
 from skate.data.context import available_cpus
-from skate.data.relational.csv_frame import LateFrame
 from skate.data.relational.csv_scans import TasksOf
 from skate.data.relational.distinct_frame import DistinctFrame
 from skate.data.relational.frames import Frame
+from skate.data.relational.late_frame import LateFrame
 from skate.data.relational.refusals import StageRefused
 
 #: The variable that Polars reads once, when it is imported.

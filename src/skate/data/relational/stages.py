@@ -8,13 +8,13 @@ from typing import Any
 from skate.data.context import DataContext, ExecutionResources
 from skate.data.plan import operators as logical
 from skate.data.relational import polars_run
-from skate.data.relational.csv_frame import LateFrame
 from skate.data.relational.csv_scans import FirstRows
 from skate.data.relational.distinct_frame import DistinctFrame, of_texts
 from skate.data.relational.frames import Frame, Frames, check_result, count_of
 from skate.data.relational.held_bytes import fits, source_bytes
 from skate.data.relational.held_rows import RowBudget
 from skate.data.relational.join_filters import PlannedInputs
+from skate.data.relational.late_frame import LateFrame
 from skate.data.relational.used_columns import columns_used
 
 #: The least bytes to read for which Polars is used; more where it has to be imported first, which takes 0.1 s.
