@@ -68,6 +68,11 @@ _COMMON_CONNECTORS = (
     "AgentToModuleMapping", "BatchIndividualItems", "NumpyToTensor",
 )  # fmt: skip
 
+_EXPERIMENTS = {
+    "skate.rllib.utils.scripts.experiments": ("run_rllib_example_script_experiment", "should_stop"),
+    "skate.rllib.utils.scripts.options": ("add_rllib_example_script_args",),
+}
+
 #: Each import path, without `ray.` or `skate.`, and where it leads.
 TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     # Private names. The comments name the packages that import them.
@@ -383,9 +388,17 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.env.utils": {"skate.rllib.env.wrappers.open_spiel": ("try_import_open_spiel", "try_import_pyspiel")},
     "rllib.env.vector": {},
     "rllib.env.vector.vector_multi_agent_env": {"skate.rllib.env.multi_agent_vector": ("VectorMultiAgentEnv",)},
+    "rllib.env.utils.infinite_lookback_buffer": {"skate.rllib.env.episode_buffer": ("InfiniteLookbackBuffer",)},
     "rllib.evaluation": "skate.rllib.algorithms.not_available",
+    "rllib.evaluation.postprocessing": {
+        "skate.rllib.utils.postprocessing.value_predictions": ("Postprocessing",),
+    },
     "rllib.evaluation.rollout_worker": "skate.rllib.algorithms.not_available",
     "rllib.evaluation.worker_set": "skate.rllib.algorithms.not_available",
+    "rllib.examples": {},
+    "rllib.examples.utils": _EXPERIMENTS,
+    "rllib.execution": {},
+    "rllib.execution.rollout_ops": {"skate.rllib.env.env_runner_group": ("synchronous_parallel_sample",)},
     "rllib.models": "skate.rllib.algorithms.not_available",
     "rllib.models.modelv2": "skate.rllib.algorithms.not_available",
     "rllib.models.torch": {},
@@ -409,11 +422,18 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.policy.view_requirement": "skate.rllib.algorithms.not_available",
     "rllib.utils.from_config": {"skate.rllib.algorithms.algorithm_config": ("NotProvided",)},
     "rllib.utils.spaces": {},
+    "rllib.utils.spaces.repeated": {"skate.rllib.env.spaces": ("Repeated",)},
     "rllib.utils.spaces.space_utils": {
         "skate.rllib.env.nested": ("BatchedNdArray", "batch", "unbatch"),
         "skate.rllib.env.spaces": (
             "clip_action", "flatten_space", "flatten_to_single_ndarray", "get_base_struct_from_space",
             "is_composite_space", "normalize_action", "unsquash_action",
+        ),
+    },
+    "rllib.utils.test_utils": {
+        **_EXPERIMENTS,
+        "skate.rllib.utils.scripts.checks": (
+            "check", "check_learning_achieved", "check_train_results_new_api_stack",
         ),
     },
     "rllib.utils.torch_utils": "skate.rllib.core.models.torch.tensor_functions",

@@ -9,6 +9,13 @@ from typing import Any
 from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 
+class StepFailedRecreateEnvError(Exception):
+    """What an environment raises to be made anew without an error in the log.
+
+    ``.fault_tolerance(restart_failed_sub_environments=True)`` has to allow it.
+    """
+
+
 class EnvRunner(abc.ABC):
     """Samples from copies of one environment.
 
