@@ -21,12 +21,13 @@ class EnvRunner(abc.ABC):
 
     Args:
         config: The algorithm's config.
-        kwargs: ``worker_index`` (0 for the local runner, remote ones count from 1), ``num_workers`` (default
-            ``config.num_env_runners``), and what a subclass takes.
+        kwargs: ``worker_index`` (0 for the local runner, remote ones count from 1; without it the runner belongs to no
+            group), ``num_workers`` (default ``config.num_env_runners``), and what a subclass takes.
     """
 
     def __init__(self, *, config: Any, **kwargs: Any) -> None:
         self.config = config
+        self._is_alone = kwargs.get("worker_index") is None
         self.worker_index: int = kwargs.get("worker_index") or 0
         self.num_workers: int = kwargs.get("num_workers", getattr(config, "num_env_runners", 0)) or 0
         self.num_env_steps_sampled_lifetime = 0
