@@ -26,7 +26,8 @@ class EnvRunner(abc.ABC):
     """
 
     def __init__(self, *, config: Any, **kwargs: Any) -> None:
-        self.config = config
+        #: A copy of its own, which a function that runs on this runner may change.
+        self.config: Any = config.copy(copy_frozen=False) if hasattr(config, "copy") else config
         self._is_alone = kwargs.get("worker_index") is None
         self.worker_index: int = kwargs.get("worker_index") or 0
         self.num_workers: int = kwargs.get("num_workers", getattr(config, "num_env_runners", 0)) or 0
