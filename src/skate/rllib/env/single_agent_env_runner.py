@@ -426,6 +426,7 @@ class SingleAgentEnvRunner(EnvRunner):
             "envs": self.env.envs,
             "generator": self._generator.get_state(),
             "needs_initial_reset": self._needs_initial_reset,
+            "callbacks": self._callbacks.get_state(),
             "meter": self._meter.get_state(),
             "steps": self.num_env_steps_sampled_lifetime,
             "columns": None if self._columns is None else (self._columns.row, self._columns.state),
@@ -438,6 +439,7 @@ class SingleAgentEnvRunner(EnvRunner):
             env.close()
         self.env.envs[:] = state["envs"]
         self._generator.set_state(state["generator"])
+        self._callbacks.set_state(state.get("callbacks", ()))
         self._meter.set_state(state["meter"])
         self.num_env_steps_sampled_lifetime = state["steps"]
         self._needs_initial_reset = True

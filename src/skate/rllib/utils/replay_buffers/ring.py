@@ -36,9 +36,9 @@ class ColumnRing:
             rollouts: Fragments; those of one runner always at the same position.
             sources: The ids of the episodes that the fragments are of, in place of positions.
         """
+        named: Sequence[int | str] = range(len(rollouts)) if sources is None else sources
         places = [
-            self._add_fragment(source, rollout)
-            for source, rollout in zip(sources or range(len(rollouts)), rollouts, strict=True)
+            self._add_fragment(source, rollout) for source, rollout in zip(named, rollouts, strict=True)
         ]
         return np.concatenate(places) if places else np.empty(0, np.int64)
 
