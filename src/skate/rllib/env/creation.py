@@ -54,7 +54,7 @@ def publish(env: Any) -> None:
 def _published(name: str) -> Callable[[EnvContext], Any] | None:
     """Return the function that another process has registered for a name, None if there is none."""
     found = kv._internal_kv_get(name, namespace=_NAMESPACE) if kv._internal_kv_initialized() else None
-    return None if found is None else cloudpickle.loads(found)  # type: ignore[no-any-return]
+    return None if found is None else cloudpickle.loads(found)
 
 
 def creator_of(env: Any) -> Callable[[EnvContext], Any] | None:
