@@ -92,24 +92,16 @@ def run_rllib_example_script_experiment(
     if args.no_tune:
         return _train_here(base_config, args, stop, keep_ray_up)
     started = time.monotonic()
-    results = tune.Tuner(
+    results = _tuner(
+        base_config,
+        args,
         trainable or base_config.algo_class,
-        param_space=base_config,
-        run_config=tune.RunConfig(
-            failure_config=tune.FailureConfig(max_failures=0, fail_fast="raise"),
-            stop=stop,
-            verbose=args.verbose,
-            callbacks=[*(tune_callbacks or []), *_wandb(base_config, args)],
-            checkpoint_config=tune.CheckpointConfig(
-                checkpoint_frequency=args.checkpoint_freq, checkpoint_at_end=args.checkpoint_at_end
-            ),
-            progress_reporter=progress_reporter or _reporter(base_config, args),
-        ),
-        tune_config=tune.TuneConfig(
-            num_samples=args.num_samples,
-            max_concurrent_trials=args.max_concurrent_trials,
-            scheduler=scheduler,
-        ),
+        {
+            "stop": stop,
+            "callbacks": [*(tune_callbacks or []), *_wandb(base_config, args)],
+            "progress_reporter": progress_reporter or _reporter(base_config, args),
+        },
+        scheduler,
     ).fit()
     seconds = time.monotonic() - started
     if not keep_ray_up:
@@ -117,6 +109,28 @@ def run_rllib_example_script_experiment(
     if args.as_test:
         _check_success(results, success_metric or _success(stop, args), args, seconds)
     return results
+
+
+def _tuner(
+    config: Any, args: argparse.Namespace, trainable: Any, run: dict[str, Any], scheduler: Any
+) -> tune.Tuner:
+    return tune.Tuner(
+        trainable,
+        param_space=config,
+        run_config=tune.RunConfig(
+            failure_config=tune.FailureConfig(max_failures=0, fail_fast="raise"),
+            verbose=args.verbose,
+            checkpoint_config=tune.CheckpointConfig(
+                checkpoint_frequency=args.checkpoint_freq, checkpoint_at_end=args.checkpoint_at_end
+            ),
+            **run,
+        ),
+        tune_config=tune.TuneConfig(
+            num_samples=args.num_samples,
+            max_concurrent_trials=args.max_concurrent_trials,
+            scheduler=scheduler,
+        ),
+    )
 
 
 def _check_options(args: argparse.Namespace) -> None:
