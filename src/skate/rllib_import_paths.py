@@ -124,6 +124,7 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.policy.torch_policy_v2": "skate.rllib.algorithms.not_available",
     "rllib.policy.view_requirement": "skate.rllib.algorithms.not_available",
     "rllib.utils.from_config": {"skate.rllib.algorithms.algorithm_config": ("NotProvided",)},
+    "rllib.utils.postprocessing.zero_padding": "skate.rllib.utils.postprocessing.padded_sequences",
     "rllib.utils.spaces": {},
     "rllib.utils.spaces.repeated": {"skate.rllib.env.spaces": ("Repeated",)},
     "rllib.utils.spaces.space_utils": {

@@ -19,7 +19,7 @@ from skate.rllib.env.nested import BatchedNdArray
 from skate.rllib.env.spaces import Repeated
 from skate.rllib.utils.lambda_defaultdict import LambdaDefaultDict
 from skate.rllib.utils.postprocessing.value_predictions import compute_value_targets
-from skate.rllib.utils.postprocessing.zero_padding import (
+from skate.rllib.utils.postprocessing.padded_sequences import (
     create_mask_and_seq_lens,
     split_and_zero_pad,
     split_and_zero_pad_n_episodes,

@@ -17,7 +17,7 @@ _OPTIONS: tuple[tuple[str, Any, Any, str], ...] = (
     ("evaluation-interval", int, 0, "iterations between evaluations; 0 for none"),
     ("evaluation-duration", str, "10", "episodes or steps of an evaluation, or auto"),
     ("evaluation-duration-unit", str, "episodes", "episodes or timesteps"),
-    ("evaluation-parallel-to-training", None, False, "evaluate while training goes on"),
+    ("evaluation-parallel-to-training", None, False, "evaluate while training continues"),
     ("output", str, None, "a folder for samples"),
     ("log-level", str, None, "INFO, DEBUG, WARN or ERROR"),
     ("no-tune", None, False, "train in a loop here, without a search"),
