@@ -95,7 +95,7 @@ class SACTorchLearner(SACLearner, DQNTorchLearner):
         target = (batch[Columns.REWARDS] + discount_of(batch, config.gamma) * following).detach()
         weights = batch["weights"] if "weights" in batch else torch.ones_like(target)
         losses = {
-            name: (weights * self.critic_losses(predicted, target)).mean()
+            name: (weights * functional.huber_loss(predicted, target, reduction="none")).mean()
             for name, predicted in predictions.items()
         }
         losses["policy"] = policy_loss
@@ -109,15 +109,6 @@ class SACTorchLearner(SACLearner, DQNTorchLearner):
         # Each loss changes only the parameters of its own optimizer: critics are frozen in the policy's loss, and
         # targets, likelihoods and the weight of entropy are detached. So one backward pass serves all.
         return torch.stack(list(losses.values())).sum()
-
-    def critic_losses(self, predicted: Tensor, target: Tensor) -> Tensor:
-        """Return the loss of each row of a critic: Huber's, in which an error beyond 1 counts linearly.
-
-        Args:
-            predicted: What the critic says of each row.
-            target: What it should say.
-        """
-        return functional.huber_loss(predicted, target, reduction="none")
 
     def _log(
         self,
