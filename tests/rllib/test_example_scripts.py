@@ -18,13 +18,13 @@ from skate.rllib.env.env_runner_group import synchronous_parallel_sample
 from skate.rllib.env.nested import BatchedNdArray
 from skate.rllib.env.spaces import Repeated
 from skate.rllib.utils.lambda_defaultdict import LambdaDefaultDict
-from skate.rllib.utils.postprocessing.value_predictions import compute_value_targets
 from skate.rllib.utils.postprocessing.padded_sequences import (
     create_mask_and_seq_lens,
     split_and_zero_pad,
     split_and_zero_pad_n_episodes,
     unpad_data_if_necessary,
 )
+from skate.rllib.utils.postprocessing.value_predictions import compute_value_targets
 from skate.rllib.utils.scripts.checks import (
     check,
     check_learning_achieved,
