@@ -10,7 +10,7 @@ from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 
 class StepFailedRecreateEnvError(Exception):
-    """What an environment raises to be made anew without an error in the log.
+    """Raised by an environment to be made anew without an error in the log.
 
     ``.fault_tolerance(restart_failed_sub_environments=True)`` has to allow it.
     """

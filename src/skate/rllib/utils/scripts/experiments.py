@@ -81,12 +81,7 @@ def run_rllib_example_script_experiment(
     args = add_rllib_example_script_args().parse_args() if args is None else args
     _check_options(args)
     skate.init(num_cpus=args.num_cpus or None, ignore_reinit_error=True)
-    if stop is None:
-        stop = {
-            _RETURN: args.stop_reward,
-            f"{ENV_RUNNER_RESULTS}/{NUM_ENV_STEPS_SAMPLED_LIFETIME}": args.stop_timesteps,
-            "training_iteration": args.stop_iters,
-        }
+    stop = _bounds(args) if stop is None else stop
     if not keep_config:
         apply_options(base_config, args)
     if args.no_tune:
@@ -109,6 +104,14 @@ def run_rllib_example_script_experiment(
     if args.as_test:
         _check_success(results, success_metric or _success(stop, args), args, seconds)
     return results
+
+
+def _bounds(args: argparse.Namespace) -> dict[str, Any]:
+    return {
+        _RETURN: args.stop_reward,
+        f"{ENV_RUNNER_RESULTS}/{NUM_ENV_STEPS_SAMPLED_LIFETIME}": args.stop_timesteps,
+        "training_iteration": args.stop_iters,
+    }
 
 
 def _tuner(
