@@ -33,7 +33,7 @@ LIBRARY_ARROWS: dict[str, set[str]] = {
     "dashboard": {"util"},
     "data": {"llm", "util"},
     "experimental": {"util"},
-    "rllib": {"train", "tune"},
+    "rllib": {"experimental", "train", "tune"},
     "serve": {"experimental", "llm", "util"},
     "train": {"air", "data", "util"},
     "tune": {"air", "train", "util"},

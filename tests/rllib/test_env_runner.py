@@ -14,12 +14,14 @@ pytest.importorskip("torch")
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from rllib.tiny_module import Counting, config
 
+from skate.rllib.algorithms.ppo import PPOConfig
 from skate.rllib.callbacks.callbacks import RLlibCallback
 from skate.rllib.connectors.connector_v2 import ConnectorV2
 from skate.rllib.connectors.env_to_module import MeanStdFilter
 from skate.rllib.connectors.env_to_module.defaults import NumpyToTensor
 from skate.rllib.connectors.env_to_module.observation_preprocessor import SingleAgentObservationPreprocessor
 from skate.rllib.core.columns import Columns
+from skate.rllib.env.env_runner import StepFailedRecreateEnvError
 from skate.rllib.env.episode_buffer import equal
 from skate.rllib.env.lanes import Lanes
 from skate.rllib.env.rollout import Rollout
@@ -325,6 +327,45 @@ def test_a_failed_environment_is_made_anew_if_that_is_wanted(callbacks: Any) -> 
     assert rollout.columns[Columns.TRUNCATEDS][6].tolist() == [True, True]
     assert rollout.columns[Columns.OBS][:, 0, 1].tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 0, 1]
     assert rollout.next_obs[6, 0, 1] == 2
+
+
+class Resigning(gym.Env[Any, Any]):
+    """Asks to be made anew, or fails."""
+
+    observation_space = action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, settings: Any) -> None:
+        self.error = settings["error"]
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        return 0, {}
+
+    def step(self, action: Any) -> Any:
+        raise self.error
+
+
+@pytest.mark.parametrize(("error", "lines"), [(StepFailedRecreateEnvError(), 0), (ValueError("broken"), 2)])
+def test_an_environment_that_asks_to_be_made_anew_is_no_error(
+    error: Exception, lines: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = config(Resigning, env_config={"error": error}, restart_failed_sub_environments=True)
+    made.num_envs_per_env_runner = 1
+    runner = SingleAgentEnvRunner(config=made)
+    assert runner.sample_rollout(2, random_actions=True).num_lanes_restarted == 2
+    assert len(caplog.records) == lines
+
+
+def test_a_runner_outside_of_a_group_samples_whatever_the_size_of_groups() -> None:
+    made = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=5, num_envs_per_env_runner=2)
+    made.freeze()
+    runner = SingleAgentEnvRunner(config=made)
+    assert sum(map(len, runner.sample(num_timesteps=6, random_actions=True))) == 6
+    assert runner.env.env.envs == runner.env.unwrapped.envs
+    # A function that runs on a runner may change its settings; those of others stay.
+    runner.config.env_runners(episode_lookback_horizon=7)
+    assert made.episode_lookback_horizon == 1
+    assert SingleAgentEnvRunner(config=made, worker_index=0, spaces=runner.get_spaces()).env is None
+    runner.stop()
 
 
 def test_callbacks_come_in_order_with_their_arguments() -> None:

@@ -19,6 +19,8 @@ import gymnasium
 import skate
 from skate.rllib.algorithms.algorithm import Algorithm
 from skate.rllib.algorithms.ppo import PPOConfig
+from skate.rllib.callbacks.callbacks import RLlibCallback
+from skate.rllib.env.multi_agent_env import make_multi_agent
 from skate.rllib.env.sampling import lane_state
 
 
@@ -87,6 +89,41 @@ def test_a_killed_runner_begins_new_episodes(tmp_path: Path) -> None:
     assert not (tmp_path / "kill").exists()
     assert result["env_runners"]["episode_len_max"] == 50
     algorithm.stop()
+
+
+class Notes(RLlibCallback):
+    """Counts the steps of an episode in itself, from its start to its end."""
+
+    def __init__(self) -> None:
+        self.steps: dict[str, int] = {}
+
+    def on_episode_start(self, *, episode: Any, **kwargs: Any) -> None:
+        self.steps[episode.id_] = 0
+
+    def on_episode_step(self, *, episode: Any, **kwargs: Any) -> None:
+        self.steps[episode.id_] += 1
+
+    def on_episode_end(self, *, episode: Any, metrics_logger: Any, **kwargs: Any) -> None:
+        assert self.steps.pop(episode.id_) == (episode.env_t if hasattr(episode, "env_t") else episode.t)
+        metrics_logger.log_value("ended", 1, reduce="lifetime_sum")
+
+
+@pytest.mark.parametrize("agents", [0, 2])
+def test_what_a_callback_has_noted_of_a_running_episode_is_restored_with_it(
+    agents: int, tmp_path: Path
+) -> None:
+    made = config().environment("CartPole-v1").callbacks(Notes)
+    if agents:
+        made.environment(make_multi_agent("CartPole-v1"), env_config={"num_agents": agents})
+        made.multi_agent(policies={"p"}, policy_mapping_fn=lambda *_, **__: "p")
+    algorithm = made.build_algo()
+    algorithm.train()
+    path = algorithm.save_to_path(tmp_path / "saved")
+    algorithm.stop()
+    restored = Algorithm.from_checkpoint(path)
+    assert any(restored.env_runner._callbacks.objects[0].steps.values())
+    assert restored.train()["env_runners"]["ended"] > 1
+    restored.stop()
 
 
 def test_state_that_would_be_lost_is_refused() -> None:

@@ -13,6 +13,7 @@ import torch
 
 from skate.rllib.algorithms.dqn import DQNConfig
 from skate.rllib.algorithms.ppo import PPOConfig
+from skate.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from skate.rllib.connectors.connector_v2 import ConnectorV2
 from skate.rllib.connectors.learner import (
     AddColumnsFromEpisodesToTrainBatch,
@@ -26,9 +27,12 @@ from skate.rllib.connectors.learner import (
     NumpyToTensor,
 )
 from skate.rllib.core.columns import Columns
+from skate.rllib.core.learner.torch.torch_learner import TorchLearner
 from skate.rllib.env.multi_agent_env import make_multi_agent
 from skate.rllib.env.rollout import Rollout
 from skate.rllib.env.single_agent_episode import SingleAgentEpisode
+from skate.rllib.utils.lambda_defaultdict import LambdaDefaultDict
+from skate.rllib.utils.schedules.scheduler import Scheduler
 
 BOX = gym.spaces.Box(-1.0, 1.0, (3,), np.float32)
 #: What steps have besides observations, actions, rewards and ends.
@@ -133,6 +137,35 @@ def test_updates_are_the_same_from_episodes_and_from_fragments() -> None:
     for name, value in weights[0].items():
         np.testing.assert_allclose(value, weights[1][name], atol=2e-5, err_msg=name)
     assert any(not np.allclose(value, weights[0][name], atol=1e-3) for name, value in before.items())
+
+
+class BuiltApart(PPOTorchLearner):
+    """Leaves out what PPO's ``build()`` does, and does it itself, as programs for Ray do."""
+
+    def build(self) -> None:
+        TorchLearner.build(self)
+        self.entropy_coeff_schedulers_per_module = LambdaDefaultDict(lambda module_id: Scheduler(0.0))
+        self.curr_kl_coeffs_per_module = LambdaDefaultDict(lambda module_id: self._get_tensor_variable(0.2))
+        self._learner_connector.prepend(AddOneTsToEpisodesAndTruncate())
+        self._learner_connector.append(DoubledAdvantages(gamma=0.99, lambda_=1.0))
+
+
+class DoubledAdvantages(GeneralAdvantageEstimation):
+    def __call__(self, **given: Any) -> Any:
+        batch = super().__call__(**given)
+        batch["default_policy"][Columns.ADVANTAGES] *= 2
+        return batch
+
+
+def test_a_learner_that_leaves_out_the_build_of_its_algorithm_has_its_own_connectors_alone() -> None:
+    episodes = episodes_of(rollout_of(1, steps=10, lanes=2))
+    plain, own = config_of().build_learner(), config_of().training(learner_class=BuiltApart).build_learner()
+    assert own.has_own_connectors and not plain.has_own_connectors
+    mine, theirs = (each.make_batches(episodes=episodes)["default_policy"] for each in (own, plain))
+    for name, factor in ((Columns.ADVANTAGES, 2.0), (Columns.VALUE_TARGETS, 1.0)):
+        torch.testing.assert_close(mine[name], theirs[name] * factor)
+    results = own.update(episodes=episodes, num_epochs=2, minibatch_size=8)
+    assert "mean_kl_loss" in results["default_policy"]
 
 
 def test_sequences_of_episodes_are_those_of_fragments() -> None:

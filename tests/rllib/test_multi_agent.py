@@ -404,6 +404,16 @@ def test_exactly_so_many_episodes_are_sampled(count: int) -> None:
     assert MetricsLogger.peek_results(runner.get_metrics())["num_episodes"] == count
 
 
+def test_no_episode_begins_after_the_last_of_a_call() -> None:
+    begun: list[str] = []
+    settings = many()
+    settings.num_envs_per_env_runner = 1
+    settings.callbacks_on_episode_start = lambda *, episode, **kwargs: begun.append(episode.id_)
+    runner = MultiAgentEnvRunner(config=settings)
+    sampled = [episode.id_ for _ in range(2) for episode in runner.sample(num_episodes=2)]
+    assert begun == sampled
+
+
 def test_complete_episodes_of_several_agents_are_whole() -> None:
     settings = many(batch_mode="complete_episodes")
     runner = MultiAgentEnvRunner(config=settings)

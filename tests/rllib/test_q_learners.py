@@ -17,6 +17,7 @@ from skate.rllib.algorithms.sac.torch.sac_torch_learner import SACTorchLearner
 from skate.rllib.core.learner.learner_group import LearnerGroup
 from skate.rllib.core.rl_module import RLModuleSpec
 from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
+from skate.rllib.utils.replay_buffers.episode_steps import episodes_of
 from tests.rllib.learner_settings import Config
 from tests.rllib.recordings import ARM, BOX, SMALL, recorded, tensors
 
@@ -117,6 +118,21 @@ def test_updates_repeat_from_a_saved_state_bit_by_bit(name: str, tmp_path: pathl
     assert group._learner.last_update_ts_by_mid == other._learner.last_update_ts_by_mid
     alphas = [getattr(each._learner, "curr_log_alpha", {}) for each in (group, other)]
     assert all(torch.equal(alphas[0][key], alphas[1][key]) for key in alphas[0])
+
+
+@pytest.mark.parametrize("name", ["dqn_dueling", "sac_box"])
+def test_episodes_of_one_step_teach_what_their_rows_teach(name: str) -> None:
+    rows = recorded(f"q_loss_{name}")["batch"]
+    steps = {key: np.asarray(column) for key, column in rows.items()}
+    steps["truncateds"] = np.zeros_like(steps["terminateds"])
+    learnt = []
+    for given in ({"batch": {"default_policy": rows}}, {"episodes": episodes_of(steps, to_numpy=True)}):
+        group = group_of(name)
+        for _ in range(2):
+            group.update(**given, timesteps={"num_env_steps_sampled_lifetime": 600})
+        learnt.append((group.get_weights()["default_policy"], group.take_td_errors()["default_policy"]))
+    assert all(np.allclose(array, learnt[1][0][key], atol=1e-6) for key, array in learnt[0][0].items())
+    assert np.allclose(learnt[0][1], learnt[1][1], atol=1e-5)
 
 
 def test_target_networks_move_by_tau_when_enough_steps_have_passed() -> None:

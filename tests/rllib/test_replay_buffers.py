@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from skate.rllib.core.columns import Columns
 from skate.rllib.env.rollout import Rollout
+from skate.rllib.env.single_agent_episode import SingleAgentEpisode
 from skate.rllib.utils.replay_buffers import EpisodeReplayBuffer, PrioritizedEpisodeReplayBuffer
 from skate.rllib.utils.replay_buffers.factory import make_replay_buffer
 from skate.rllib.utils.replay_buffers.ring import ColumnRing
@@ -120,6 +121,53 @@ def test_a_range_of_steps_draws_every_length() -> None:
     fragment.valid[:] = True
     buffer.add(fragment)
     assert set(buffer.sample(500, n_step=(2, 4))["default_policy"]["n_step"].tolist()) >= {2.0, 3.0, 4.0}
+
+
+def walk(name: float, steps: int, **ends: bool) -> SingleAgentEpisode:
+    """Return an episode whose observations, actions and rewards count from a number."""
+    numbers = [name + step for step in range(steps + 1)]
+    return SingleAgentEpisode(
+        id_=str(name),
+        observations=[np.array([number], np.float32) for number in numbers],
+        actions=[np.array([number], np.float32) for number in numbers[:-1]],
+        rewards=numbers[:-1],
+        len_lookback_buffer=0,
+        **ends,
+    )
+
+
+@pytest.mark.parametrize("kind", [EpisodeReplayBuffer, PrioritizedEpisodeReplayBuffer])
+def test_episodes_in_parts_are_stored_and_drawn_as_episodes_of_one_step(kind: type) -> None:
+    whole, cut = walk(0.0, 4, terminated=True), walk(100.0, 6, truncated=True)
+    buffer = kind(50, seed=5)
+    buffer.add([whole, cut[:2]])
+    buffer.add(cut[2:].to_numpy())
+    assert len(buffer) == buffer.get_added_timesteps() == 10
+    drawn = buffer.sample(300, n_step=3, gamma=1.0, sample_episodes=True, to_numpy=True)
+    rows = {float(each.get_observations(0)[0]): each for each in drawn}
+    assert set(rows) == {0.0, 1.0, 2.0, 3.0, *(100.0 + step for step in range(6))}
+    for first, each in rows.items():
+        last = min(first + 3, 4.0 if first < 100 else 106.0)
+        assert len(each) == 1 and each.is_numpy and each.get_observations(-1).tolist() == [last]
+        assert each.get_actions(0).tolist() == [first]
+        assert each.get_return() == sum(np.arange(first, last))
+        assert (each.is_terminated, each.is_truncated) == (last == 4.0, last == 106.0)
+        assert each.get_extra_model_outputs("n_step", 0) == last - first
+        assert each.get_extra_model_outputs("weights", 0) == 1.0
+
+
+def test_buffers_say_what_they_do_not_keep() -> None:
+    buffer = EpisodeReplayBuffer(50)
+    nested = SingleAgentEpisode(
+        observations=[{"a": 1}, {"a": 2}], actions=[0], rewards=[1.0], len_lookback_buffer=0
+    )
+    with pytest.raises(ValueError, match="FlattenObservations"):
+        buffer.add(nested)
+    with pytest.raises(TypeError, match="fragments or single-agent episodes"):
+        buffer.add([walk(0.0, 2), Lanes(1, 0).rollout(2)])
+    buffer.add(walk(0.0, 2))
+    with pytest.raises(ValueError, match="no include_infos, batch_length_T=8"):
+        buffer.sample(1, batch_length_T=8, include_infos=True)
 
 
 @settings(max_examples=60, deadline=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import gymnasium
 import pytest
@@ -12,6 +13,7 @@ import skate as ray
 from skate import tune
 from skate.rllib.algorithms.algorithm import Algorithm
 from skate.rllib.algorithms.ppo import PPO, PPOConfig
+from skate.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from skate.tune.registry import get_trainable_cls, register_env
 
 
@@ -20,6 +22,23 @@ def cluster() -> Iterator[None]:
     ray.init(num_cpus=2)
     yield
     ray.shutdown()
+
+
+class Short(gymnasium.Env[int, int]):
+    """Ends after some steps."""
+
+    observation_space = action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[int, dict[str, Any]]:
+        self.steps = 0
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        return 0, 1.0, self.steps == self.length, False, {}
 
 
 def small() -> PPOConfig:
@@ -32,6 +51,26 @@ def small() -> PPOConfig:
         .rl_module(model_config={"fcnet_hiddens": [8]})
         .debugging(seed=1)
     )
+
+
+@ray.remote
+class Sampling:
+    """Samples with a runner of its own."""
+
+    def __init__(self, config: PPOConfig) -> None:
+        self.runner = SingleAgentEnvRunner(config=config)
+
+    def sample(self) -> list[int]:
+        return [len(each) for each in self.runner.sample(num_episodes=2, random_actions=True)]
+
+
+def test_an_actor_finds_the_environment_that_the_driver_has_registered() -> None:
+    for length in (3, 6):  # a name may be registered again
+        register_env("known-in-the-driver", lambda context, length=length: Short(length))
+        config = PPOConfig().environment("known-in-the-driver").env_runners(num_env_runners=1)
+        actor = Sampling.remote(config)
+        assert ray.get(actor.sample.remote()) == [length, length]
+        ray.kill(actor)
 
 
 def test_a_search_over_a_configuration(tmp_path: Path) -> None:

@@ -103,6 +103,10 @@ class _Unpickler(pickle.Unpickler):
         try:
             return super().find_class(_with_prefix(module, "ray", "skate"), name)
         except (ImportError, AttributeError):
+            # A program may have loaded a module of Ray that Skate does not have, such as one of Ray's examples.
+            loaded = getattr(sys.modules.get(module), name, None)
+            if loaded is not None:
+                return loaded
             return type(name.rpartition(".")[2], (NotAvailable,), {"name": f"{module}.{name}"})
 
     def _resolve(self, path: str) -> Any:

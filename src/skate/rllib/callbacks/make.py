@@ -76,6 +76,18 @@ class Callbacks:
             return []
         return [*(getattr(each, moment) for each in self.objects), *self.functions(moment)]
 
+    def get_state(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return what objects that follow episodes have noted of them, by the names of their classes."""
+        if not any(map(self.has, EPISODE_MOMENTS)):
+            return []
+        return [(type(each).__qualname__, dict(vars(each))) for each in self.objects]
+
+    def set_state(self, state: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        """Take what `get_state` returned; objects of other classes are left as they are."""
+        for each, (kind, noted) in zip(self.objects, state, strict=False):
+            if type(each).__qualname__ == kind:
+                vars(each).update(noted)
+
     def run(self, moment: str, **kwargs: Any) -> None:
         """Run all callbacks for one moment."""
         for call in self.calls(moment):

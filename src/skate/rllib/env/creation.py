@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,13 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 
+from skate import cloudpickle
+from skate.experimental import internal_kv as kv
 from skate.rllib.env.env_context import EnvContext
 from skate.tune import registry
+
+logger = logging.getLogger(__name__)
+_NAMESPACE = "environments"
 
 #: Roles of random streams; each has its own branch of the run's seed.
 LANE, ACTION = 1, 2
@@ -29,6 +35,28 @@ def seed_of(seed: int | None, *branch: int) -> int | None:
     return int(np.random.SeedSequence(seed, spawn_key=branch).generate_state(1)[0] & 0x7FFFFFFF)
 
 
+def publish(env: Any) -> None:
+    """Let other processes of the session find the function that was registered for a name.
+
+    Args:
+        env: As in ``config.environment(env=...)``; what is no registered name is left alone.
+    """
+    if not isinstance(env, str) or env not in registry.environments() or not kv._internal_kv_initialized():
+        return
+    try:
+        creator = cloudpickle.dumps(registry.get_env(env))
+    except Exception:  # a function may hold anything; this process can still call it
+        logger.debug("The function registered for %r cannot be pickled", env, exc_info=True)
+        return
+    kv._internal_kv_put(env, creator, namespace=_NAMESPACE)
+
+
+def _published(name: str) -> Callable[[EnvContext], Any] | None:
+    """Return the function that another process has registered for a name, None if there is none."""
+    found = kv._internal_kv_get(name, namespace=_NAMESPACE) if kv._internal_kv_initialized() else None
+    return None if found is None else cloudpickle.loads(found)
+
+
 def creator_of(env: Any) -> Callable[[EnvContext], Any] | None:
     """Return the function that makes an environment of a context; None if gymnasium knows the id.
 
@@ -41,7 +69,7 @@ def creator_of(env: Any) -> Callable[[EnvContext], Any] | None:
         try:
             return registry.get_env(env)
         except KeyError:
-            return None
+            return _published(env)
     if callable(env):
         return env  # type: ignore[no-any-return]
     raise ValueError(

@@ -9,17 +9,26 @@ from typing import Any
 from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 
+class StepFailedRecreateEnvError(Exception):
+    """Raised by an environment to be made anew without an error in the log.
+
+    ``.fault_tolerance(restart_failed_sub_environments=True)`` has to allow it.
+    """
+
+
 class EnvRunner(abc.ABC):
     """Samples from copies of one environment.
 
     Args:
         config: The algorithm's config.
-        kwargs: ``worker_index`` (0 for the local runner, remote ones count from 1), ``num_workers`` (default
-            ``config.num_env_runners``), and what a subclass takes.
+        kwargs: ``worker_index`` (0 for the local runner, remote ones count from 1; without it the runner belongs to no
+            group), ``num_workers`` (default ``config.num_env_runners``), and what a subclass takes.
     """
 
     def __init__(self, *, config: Any, **kwargs: Any) -> None:
-        self.config = config
+        #: A copy of its own, which a function that runs on this runner may change.
+        self.config: Any = config.copy(copy_frozen=False) if hasattr(config, "copy") else config
+        self._is_alone = kwargs.get("worker_index") is None
         self.worker_index: int = kwargs.get("worker_index") or 0
         self.num_workers: int = kwargs.get("num_workers", getattr(config, "num_env_runners", 0)) or 0
         self.num_env_steps_sampled_lifetime = 0

@@ -15,6 +15,8 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import iterate
 
+from skate.rllib.env.env_runner import StepFailedRecreateEnvError
+
 logger = logging.getLogger(__name__)
 
 
@@ -97,10 +99,11 @@ class Lanes:
                 if terminated or truncated:
                     step.finals[lane] = observation, info
                     observation, info = env.reset()
-            except Exception:  # an environment is the user's code, which may raise anything
+            except Exception as error:  # an environment is the user's code, which may raise anything
                 if not self.restart_failed:
                     raise
-                logger.exception("The environment of lane %d failed; it is made anew", lane)
+                if not isinstance(error, StepFailedRecreateEnvError):
+                    logger.exception("The environment of lane %d failed; it is made anew", lane)
                 step.finals.pop(lane, None)
                 observation, info = self._remake(lane)
                 reward, terminated, truncated = 0.0, False, False

@@ -305,6 +305,7 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
             "envs": self.env.envs,
             "generator": self._generator.get_state(),
             "needs_initial_reset": self._needs_initial_reset,
+            "callbacks": self._callbacks.get_state(),
             "steps": self.num_env_steps_sampled_lifetime,
             "order": self._sampler.shared.get("memorized_map_structure", {}),
             "sampler": {name: getattr(self._sampler, name) for name in kept},
@@ -316,6 +317,7 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         self.env.close()
         self.env.envs[:] = state["envs"]
         self._generator.set_state(state["generator"])
+        self._callbacks.set_state(state.get("callbacks", ()))
         self._needs_initial_reset = state["needs_initial_reset"]
         self.num_env_steps_sampled_lifetime = state["steps"]
         self._sampler.shared["memorized_map_structure"] = state["order"]

@@ -80,8 +80,8 @@ class SingleAgentEnvRunner(EnvRunner):
         self.make_module()
 
     def _needs_env(self) -> bool:
-        remote = self.worker_index > 0 or not getattr(self.config, "num_env_runners", 0)
-        return remote or bool(getattr(self.config, "create_env_on_local_worker", False))
+        samples = self._is_alone or self.worker_index > 0 or not getattr(self.config, "num_env_runners", 0)
+        return samples or bool(getattr(self.config, "create_env_on_local_worker", False))
 
     def _choose_device(self) -> torch.device:
         gpus = getattr(self.config, "num_gpus_per_env_runner", 0) if self.worker_index else 0
@@ -96,6 +96,9 @@ class SingleAgentEnvRunner(EnvRunner):
             settings, self.worker_index, num_workers=self.num_workers, recreated_worker=self._recreated
         )
         self.env = make_vector(self.config, context)
+        if not hasattr(self.env, "env"):
+            # Ray puts a wrapper around the vector, so programs write `runner.env.env`.
+            self.env.env = self.env
         self.num_envs = int(self.env.num_envs)
         self._lanes = Lanes(self.env, bool(getattr(self.config, "restart_failed_sub_environments", False)))
         window = getattr(self.config, "metrics_num_episodes_for_smoothing", 100)
@@ -423,6 +426,7 @@ class SingleAgentEnvRunner(EnvRunner):
             "envs": self.env.envs,
             "generator": self._generator.get_state(),
             "needs_initial_reset": self._needs_initial_reset,
+            "callbacks": self._callbacks.get_state(),
             "meter": self._meter.get_state(),
             "steps": self.num_env_steps_sampled_lifetime,
             "columns": None if self._columns is None else (self._columns.row, self._columns.state),
@@ -435,6 +439,7 @@ class SingleAgentEnvRunner(EnvRunner):
             env.close()
         self.env.envs[:] = state["envs"]
         self._generator.set_state(state["generator"])
+        self._callbacks.set_state(state.get("callbacks", ()))
         self._meter.set_state(state["meter"])
         self.num_env_steps_sampled_lifetime = state["steps"]
         self._needs_initial_reset = True

@@ -10,6 +10,43 @@ from gymnasium import spaces
 from skate.rllib.env.nested import leaves, map_nested
 
 
+class Repeated(spaces.Space[list[Any]]):
+    """Lists of values of one space, of different lengths.
+
+    Args:
+        child_space: The space of a value.
+        max_len: The most values in a list.
+    """
+
+    def __init__(self, child_space: spaces.Space[Any], max_len: int) -> None:
+        super().__init__()
+        self.child_space, self.max_len = child_space, max_len
+
+    def sample(self, mask: Any = None, probability: Any = None) -> list[Any]:
+        """Return a list of at least one value."""
+        return [self.child_space.sample() for _ in range(self.np_random.integers(1, self.max_len + 1))]
+
+    def contains(self, x: Any) -> bool:
+        """True for a list of so many values at most."""
+        return (
+            isinstance(x, list | np.ndarray)
+            and len(x) <= self.max_len
+            and all(map(self.child_space.contains, x))
+        )
+
+    def seed(self, seed: Any = None) -> Any:
+        """Seed the lengths and the values."""
+        self.child_space.seed(seed)
+        return super().seed(seed)
+
+    def __eq__(self, other: object) -> bool:
+        mine = self.child_space, self.max_len
+        return isinstance(other, Repeated) and mine == (other.child_space, other.max_len)
+
+    def __repr__(self) -> str:
+        return f"Repeated({self.child_space}, {self.max_len})"
+
+
 def flatten_space(space: Any) -> list[Any]:
     """Return the primitive parts of a space, those of a Dict in the order of their keys.
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 SMALL_NUMBER = 1e-6
+#: Bounds of the logarithm of a standard deviation.
+MIN_LOG_NN_OUTPUT, MAX_LOG_NN_OUTPUT = -5, 2
 LARGE_INTEGER = 100000000
 
 

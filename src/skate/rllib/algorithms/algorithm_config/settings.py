@@ -99,6 +99,20 @@ class Settings:
         hint = f"; it is now called {NEW_NAMES[name]!r}" if name in NEW_NAMES else nearest(name, vars(self))
         raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}{hint}")
 
+    def __copy__(self) -> Self:
+        made = object.__new__(type(self))
+        vars(made).update(vars(self))
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields; another process that gets them will find a registered environment too."""
+        if isinstance(self.__dict__.get("env"), str):
+            # Imported here because a configuration needs no environments.
+            from skate.rllib.env import creation
+
+            creation.publish(self.env)
+        return dict(vars(self))
+
     def __getitem__(self, name: str) -> Any:
         return getattr(self, _ATTRIBUTES.get(name, name))
 

@@ -34,6 +34,8 @@ class DQNLearner(Learner):
         self.last_update_ts_by_mid: dict[str, int] = {}
         self._td_errors: dict[str, list[Any]] = {}
         super().build()
+        if self._wants_default_connectors:
+            self.add_connectors(self._learner_connector)
         for module in self.module.values():
             if isinstance(module.unwrapped(), TargetNetworkAPI):
                 module.unwrapped().make_target_networks()

@@ -22,6 +22,7 @@ from skate.rllib.utils.metrics import (
 if TYPE_CHECKING:
     from typing_extensions import Self
 
+LEARNER_RESULTS_CURR_ENTROPY_COEFF_KEY = "curr_entropy_coeff"
 LEARNER_RESULTS_CURR_KL_COEFF_KEY = "curr_kl_coeff"
 LEARNER_RESULTS_KL_KEY = "mean_kl_loss"
 LEARNER_RESULTS_VF_EXPLAINED_VAR_KEY = "vf_explained_var"

@@ -23,12 +23,16 @@ class PPOLearner(Learner):
     """The part of PPO besides its loss, in any framework; see :class:`Learner`."""
 
     def build(self) -> None:
+        if self._is_built:
+            return
         # Made on first use, since modules may come later.
         self.entropy_coeff_schedulers_per_module: dict[str, Scheduler] = PerModule(self._entropy_schedule)
         self.curr_kl_coeffs_per_module: dict[str, float] = PerModule(
             lambda module_id: float(self.config_of(module_id).kl_coeff)
         )
         super().build()
+        if self._wants_default_connectors:
+            self.add_connectors(self._learner_connector)
 
     def add_connectors(self, pipeline: Any) -> None:
         """Add the row after each episode, and advantages at the end."""

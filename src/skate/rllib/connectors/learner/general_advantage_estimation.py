@@ -47,6 +47,8 @@ class GeneralAdvantageEstimation(ConnectorV2):
         self.gamma = gamma
         self.lambda_ = lambda_
         self.settings_of = settings_of
+        #: Of Ray's, for subclasses that write the whole call anew and keep their NumpyToTensor here.
+        self._numpy_to_tensor_connector: Any = None
 
     def __call__(
         self, *, rl_module: MultiRLModule, batch: dict[str, Any], episodes: list[Any], **kwargs: Any

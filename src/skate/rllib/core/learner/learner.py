@@ -111,25 +111,30 @@ class Learner(Optimizers, Checkpointable):
         spaces = getattr(only, "observation_space", None), getattr(only, "action_space", None)
         build = getattr(self.config, "build_learner_connector", None)
         if own and build is not None:
-            made = build(*spaces, self._device)
-        else:
-            made = build_learner_pipeline(self.config, *spaces, self._device, own)
-        if getattr(self.config, "add_default_connectors_to_learner_pipeline", True):
-            self.add_connectors(made)
-        return made
+            return build(*spaces, self._device)
+        return build_learner_pipeline(self.config, *spaces, self._device, own)
 
     def add_connectors(self, pipeline: Any) -> None:
         """Add the connectors that the algorithm needs to the pipeline from episodes to batches.
+
+        An algorithm's ``build()`` calls it at its end, as Ray's do: a learner whose ``build()`` leaves that one out adds
+        its own.
 
         Args:
             pipeline: The user's connectors with the default ones after them.
         """
 
     @property
+    def _wants_default_connectors(self) -> bool:
+        return bool(getattr(self.config, "add_default_connectors_to_learner_pipeline", True))
+
+    @property
     def has_own_connectors(self) -> bool:
         """True if the pipeline has connectors besides the default ones, so that it has to be given episodes."""
         if self._default_connectors is None:
             made = self._make_learner_connector(own=False)
+            if self._wants_default_connectors:
+                self.add_connectors(made)
             self._default_connectors = [type(each) for each in made.connectors]
         return [type(each) for each in self._learner_connector.connectors] != self._default_connectors
 

@@ -318,7 +318,7 @@ class MultiRLModuleSpec:
             observation_space=module.observation_space,
             action_space=module.action_space,
             inference_only=module.inference_only,
-            model_config=module.model_config,
+            model_config=module.model_config or None,
             rl_module_specs={i: RLModuleSpec.from_module(m.unwrapped()) for i, m in module.items()},
         )
 

@@ -193,7 +193,10 @@ class MultiAgentSampler:
         done = [self.episodes[lane] for lane in ended][:limit]
         if done:
             self._connect(done, explore)
-        begun = self._end(set(ended), last, limit)
+        is_over = len(done) == limit
+        begun = self._end(set(ended), last or is_over, limit)
+        if is_over:
+            return done
         self.to_module = self._connect([self.episodes[lane] for lane in self.lanes], explore)
         for lane in begun:
             self._call("on_episode_start", lane)
@@ -212,13 +215,13 @@ class MultiAgentSampler:
             self._call("on_episode_end", lane, prev_episode_chunks=chunks)
             self.runner.log_episode([*chunks, episode])
             count += 1
+            if count == limit:
+                break
             if last:
                 self.lanes.remove(lane)
                 continue
             self.episodes[lane] = self._begin(lane)
             begun.append(lane)
-            if count == limit:
-                break
         return begun
 
     def cut(self) -> list[MultiAgentEpisode]:

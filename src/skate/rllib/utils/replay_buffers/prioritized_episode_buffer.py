@@ -41,12 +41,12 @@ class PrioritizedEpisodeReplayBuffer(EpisodeReplayBuffer):
 
     def _draw(self, count: int, beta: float) -> tuple[np.ndarray, np.ndarray]:
         # One draw from each of `count` equal parts: fewer repetitions than independent draws.
-        masses = (np.arange(count) + self._numbers.random(count)) * (self._tree.total / count)
+        masses = (np.arange(count) + self.rng.random(count)) * (self._tree.total / count)
         self._drawn = self._tree.find(masses)
         shares = self._tree[self._drawn] / self._tree.total
         weights = (self._ring.size * shares) ** -beta
         # One order for all rows would correlate with their errors, and a learner may split the batch.
-        order = self._numbers.permutation(count)
+        order = self.rng.permutation(count)
         self._drawn = self._drawn[order]
         return self._drawn, (weights[order] / weights.max()).astype(np.float32)
 

@@ -27,18 +27,22 @@ class ColumnRing:
         self.columns: dict[str, np.ndarray] = {}
         self._next = np.full(capacity, -1, np.int64)
         # The last step of each lane, by position of its fragment and number of its lane, with its count of `added`.
-        self._tails: dict[tuple[int, int], tuple[int, int]] = {}
+        self._tails: dict[tuple[int | str, int], tuple[int, int]] = {}
 
-    def add(self, rollouts: Sequence[Any]) -> np.ndarray:
+    def add(self, rollouts: Sequence[Any], sources: Sequence[str] | None = None) -> np.ndarray:
         """Add the steps of fragments and return where they are.
 
         Args:
             rollouts: Fragments; those of one runner always at the same position.
+            sources: The ids of the episodes that the fragments are of, in place of positions.
         """
-        places = [self._add_fragment(position, rollout) for position, rollout in enumerate(rollouts)]
+        named: Sequence[int | str] = range(len(rollouts)) if sources is None else sources
+        places = [
+            self._add_fragment(source, rollout) for source, rollout in zip(named, rollouts, strict=True)
+        ]
         return np.concatenate(places) if places else np.empty(0, np.int64)
 
-    def _add_fragment(self, position: int, rollout: Any) -> np.ndarray:
+    def _add_fragment(self, position: int | str, rollout: Any) -> np.ndarray:
         valid: np.ndarray = rollout.valid
         rows = {
             name: column[valid] for name, column in rollout.columns.items() if column.dtype.kind in "biuf"
@@ -70,7 +74,7 @@ class ColumnRing:
                 f"the buffer has columns {sorted(self.columns)}, but the fragment has no {sorted(missing)}"
             )
 
-    def _link(self, position: int, valid: np.ndarray, places: np.ndarray) -> None:
+    def _link(self, position: int | str, valid: np.ndarray, places: np.ndarray) -> None:
         """Link the steps of each lane, within the fragment and to the lane's last step of the one before."""
         steps, lanes = np.nonzero(valid)
         for lane in range(valid.shape[1]):
@@ -93,6 +97,8 @@ class ColumnRing:
                     self._next[tail[0]] = here[0]
             order = np.flatnonzero(mine)[-1]
             self._tails[position, lane] = (int(here[-1]), self.added + int(order))
+            if isinstance(position, str) and any(self.columns[name][here[-1]] for name in _DONE):
+                del self._tails[position, lane]  # nothing continues an episode that has ended
         ended = places[np.logical_or(*(self.columns[name][places] for name in _DONE))]
         self._next[ended] = -1
 

@@ -40,6 +40,10 @@ _VALUE_ROWS = 4096
 class PPOTorchLearner(PPOLearner, TorchLearner):
     """PPO (Schulman et al. 2017, arXiv:1707.06347) with a clipped objective and an adaptive KL penalty."""
 
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._values_of_last_minibatch: dict[str, tuple[Tensor, Tensor]] = {}
+
     def compute_loss_for_module(
         self, *, module_id: str, config: Any, batch: dict[str, Any], fwd_out: dict[str, Any]
     ) -> Tensor:
@@ -76,10 +80,6 @@ class PPOTorchLearner(PPOLearner, TorchLearner):
         means = {name: functools.partial(mean, values.detach()) for name, values in rows.items()}
         self.log_statistics(module_id, _ZEROS | means)
         return total
-
-    def build(self) -> None:
-        self._values_of_last_minibatch: dict[str, tuple[Tensor, Tensor]] = {}
-        super().build()
 
     def _flush_statistics(self, losses: Any) -> None:
         for module_id, (targets, values) in self._values_of_last_minibatch.items():

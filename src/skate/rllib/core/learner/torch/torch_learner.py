@@ -55,6 +55,19 @@ class TorchLearner(Learner):
             self._generator.manual_seed(int(np.random.SeedSequence((int(seed), 77)).generate_state(1)[0]))
         super().build()
 
+    def _get_tensor_variable(
+        self, value: Any, dtype: torch.dtype | None = None, trainable: bool = False
+    ) -> Tensor:
+        """Return a value as a tensor where this learner computes; Ray's name, which learners of one's own use.
+
+        Args:
+            value: A number or an array.
+            dtype: Its type; float32 if None.
+            trainable: True to compute gradients of it.
+        """
+        made = torch.as_tensor(value, dtype=dtype or torch.float32, device=self._device)
+        return made.clone().requires_grad_(trainable)
+
     def _make_module(self) -> Any:
         seed = getattr(self.config, "seed", None)
         if seed is None:

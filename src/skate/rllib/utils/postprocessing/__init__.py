@@ -1,0 +1,1 @@
+"""Functions over the rows of episodes, for learner connectors of one's own."""

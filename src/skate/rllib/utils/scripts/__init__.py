@@ -1,0 +1,1 @@
+"""Experiments from the command line, and checks of what comes out of them."""
