@@ -338,16 +338,6 @@ def test_a_header_names_the_response(url: str) -> None:
         assert found.json()["id"] == f"rerank-{name}"
 
 
-def test_log_probabilities_of_an_echo_need_an_engine_that_has_them(client: openai.OpenAI) -> None:
-    with pytest.raises(openai.BadRequestError, match="prompt_logprobs"):
-        client.completions.create(model="tiny", prompt="ab", echo=True, logprobs=1)
-    with pytest.raises(openai.BadRequestError, match="engine does not support prompt_logprobs") as found:
-        client.chat.completions.create(
-            model="tiny", messages=[{"role": "user", "content": "Hi"}], extra_body={"prompt_logprobs": 1}
-        )
-    assert found.value.param == "prompt_logprobs"
-
-
 def test_scores_are_what_embeddings_say(client: openai.OpenAI, url: str) -> None:
     body = {"model": "tiny", "text_1": "ab", "text_2": ["ab", "xyz"]}
     found = httpx.post(url + "/v1/score", json=body).json()

@@ -14,7 +14,7 @@ from skate.llm.engine import Engine, embeds_for, generates_for
 from skate.llm.errors import BadRequest, PromptTooLong, UnknownModel
 from skate.llm.increment_batcher import AT_THE_END
 from skate.llm.openai import beam_search, failures, logprobs, request_checks, scores, vectors
-from skate.llm.openai.answers import collected, merged, usage_of
+from skate.llm.openai.answers import collected, merged, prompt_alone, usage_of
 from skate.llm.openai.beam_search import BeamSearch
 from skate.llm.openai.chat_turn import ChatTurn, ChatTurns, of_tools
 from skate.llm.openai.events import DONE, Events
@@ -194,6 +194,8 @@ class ModelService:
                 generate(each, params, name, adapter, every_s)
                 for each, name in zip(tokens, names, strict=True)
             ]
+        if request.max_tokens == 0:
+            streams = list(map(prompt_alone, streams))
         first, ends = True, {}
         async with aclosing(merged(streams)) as found:
             async for number, new in found:

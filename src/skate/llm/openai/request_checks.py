@@ -76,10 +76,23 @@ def completion_params(request: CompletionRequest) -> SamplingParams:
         raise NotSupported("suffix is not supported by this server", "suffix")
     if request.best_of is not None and request.best_of != request.n:
         raise NotSupported("best_of other than n is not supported by this server", "best_of")
+    if request.max_tokens == 0:
+        _check_prompt_alone(request)
     echoed = request.echo and request.logprobs is not None and request.prompt_logprobs is None
-    return _params(
-        request, request.max_tokens, request.logprobs, {"prompt_logprobs": request.logprobs} if echoed else {}
-    )
+    # Engines generate at least one token; with max_tokens=0, `answers.prompt_alone` drops it.
+    most = 1 if request.max_tokens == 0 else request.max_tokens
+    return _params(request, most, request.logprobs, {"prompt_logprobs": request.logprobs} if echoed else {})
+
+
+def _check_prompt_alone(request: CompletionRequest) -> None:
+    if not request.echo:
+        raise BadRequest(
+            "max_tokens=0 asks for the prompt alone, which requires echo=true; set echo, or max_tokens to 1 or more",
+            "max_tokens",
+        )
+    for name in ("use_beam_search", "min_tokens"):
+        if getattr(request, name):
+            raise BadRequest(f"{name} does not work together with max_tokens=0; leave it out", name)
 
 
 def _params(

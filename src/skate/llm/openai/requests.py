@@ -140,7 +140,7 @@ class CompletionRequest(GenerateRequest):
     """POST /v1/completions."""
 
     prompt: str | Tokens | list[str] | list[Tokens]
-    max_tokens: Int | None = Field(16, ge=1)
+    max_tokens: Int | None = Field(16, ge=0)
     logprobs: Int | None = Field(None, ge=0, le=5)
     echo: bool = False
     best_of: Int | None = None
