@@ -301,8 +301,8 @@ def test_a_client_that_goes_away_ends_its_request(
     body = {"model": "tiny", "prompt": "ab", "max_tokens": 200, "stream": stream, "ignore_eos": True, "n": 40}
     if stream:
         with httpx.stream("POST", f"{url}/v1/completions", json=body, timeout=60) as answer:
-            next(answer.iter_lines())
-            assert engine.load()[0] > 0
+            first = next(answer.iter_lines())
+            assert engine.load()[0] > 0, first
     else:
         with httpx.Client(timeout=httpx.Timeout(60, read=0.5)) as client, pytest.raises(httpx.ReadTimeout):
             client.post(f"{url}/v1/completions", json=body)
@@ -336,6 +336,18 @@ def test_a_header_names_the_response(url: str) -> None:
     for more, name in (({}, "mine"), ({"request_id": "its"}, "its")):
         found = httpx.post(url + "/rerank", json={**body, **more}, headers={"X-Request-Id": "mine"})
         assert found.json()["id"] == f"rerank-{name}"
+
+
+def test_the_embedded_engine_takes_only_text(url: str) -> None:
+    part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    body = {"model": "tiny", "messages": [{"role": "user", "content": [part]}]}
+    for path in ("/v1/chat/completions", "/v1/embeddings", "/tokenize"):
+        found = httpx.post(url + path, json=body)
+        assert found.status_code == 400 and found.json()["error"]["param"] == "messages"
+        assert (
+            "messages[0].content[0] has the type image_url, but the model 'tiny' takes only text"
+            in found.text
+        )
 
 
 def test_scores_are_what_embeddings_say(client: openai.OpenAI, url: str) -> None:

@@ -16,12 +16,14 @@ from skate.installed import is_installed, missing, require
 from skate.llm.engine import EngineArgs, Text
 from skate.llm.errors import BadRequest, EngineStopped, NotSupported, Overloaded, PromptTooLong
 from skate.llm.increment_batcher import AT_THE_END, IncrementBatcher
+from skate.llm.media import MediaPrompt
 from skate.llm.output import Embedding, Increment, ModelInfo, Score, TokenLogprob
 from skate.llm.sampling import SamplingParams
 from skate.llm.tokenizer import TransformersText
 from skate.llm.tool_calls.options import ToolOptions
 from skate.llm.vllm_answers import VllmAnswers
 from skate.llm.vllm_build import vllm_build
+from skate.llm.vllm_media import VllmMedia
 from skate.llm.vllm_stage import PipelineStage
 
 #: vLLM's arguments for each task.
@@ -86,8 +88,21 @@ class VllmEngine:
             bind_workers(int(given.get("tensor_parallel_size", 1)) * stages)
             extended = stages > 1 and given.setdefault("worker_extension_cls", _STAGE) == _STAGE
         self.engine = self._vllm.AsyncLLMEngine.from_engine_args(self._vllm.AsyncEngineArgs(**given))
+        self._media = VllmMedia(self.engine)
         if extended:
             await self.engine.collective_rpc(PipelineStage.create_stage_input.__name__)
+
+    @property
+    def media(self) -> frozenset[str]:
+        """The kinds of media that the model takes, after `start`."""
+        return self._media.kinds
+
+    async def render(
+        self, messages: Sequence[dict[str, Any]], template: str | None, options: dict[str, Any]
+    ) -> list[int]:
+        """Return the tokens of a conversation by vLLM's renderer, with its media."""
+        with self._errors():
+            return await self._media.render(messages, template, options)
 
     def outputs(
         self,
@@ -138,7 +153,7 @@ class VllmEngine:
                 "prompt_logprobs",
             )
         counts = [0] * params.n
-        engine_prompt = {"prompt": prompt} if isinstance(prompt, str) else {"prompt_token_ids": list(prompt)}
+        engine_prompt = _engine_prompt(prompt)
         batcher, first = IncrementBatcher(every_s), True
         await self._fetched(adapter)
         kind = "FINAL_ONLY" if every_s == AT_THE_END else "DELTA"
@@ -187,13 +202,16 @@ class VllmEngine:
         limit = self.info().max_model_len
         if not isinstance(prompt, str) and limit and len(prompt) >= limit:
             return PromptTooLong(len(prompt), limit)
-        return BadRequest(str(error), getattr(error, "parameter", None))
+        parameter = getattr(error, "parameter", None)
+        if parameter == "input_tokens":  # vLLM's renderer counts only as far as it has to
+            return PromptTooLong(getattr(error, "value", limit + 1), limit, at_least=True)
+        return BadRequest(str(error), parameter)
 
     async def embed(
         self, prompt: str | Sequence[int], request_id: str, adapter: str | None = None
     ) -> Embedding:
         """Compute the embedding of a prompt."""
-        engine_prompt = {"prompt": prompt} if isinstance(prompt, str) else {"prompt_token_ids": list(prompt)}
+        engine_prompt = _engine_prompt(prompt)
         if self._args.task != "embed":
             raise BadRequest(
                 "this model generates text; vLLM computes embeddings only with task 'embed'", "model"
@@ -300,6 +318,13 @@ class VllmEngine:
         shutdown = getattr(self.engine, "shutdown", None)
         if shutdown is not None:
             shutdown()
+
+
+def _engine_prompt(prompt: str | Sequence[int]) -> dict[str, Any]:
+    if isinstance(prompt, MediaPrompt):
+        rendered: dict[str, Any] = prompt.rendered
+        return rendered
+    return {"prompt": prompt} if isinstance(prompt, str) else {"prompt_token_ids": list(prompt)}
 
 
 def bind_workers(workers: int) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from skate.llm.errors import BadRequest, NotSupported
+from skate.llm.media import check_part
 from skate.llm.openai.requests import (
     PROMPTS_MAX,
     ChatCompletionRequest,
@@ -144,19 +145,22 @@ def _structure(given: dict[str, Any] | None) -> dict[str, Any]:
     )
 
 
-def plain_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Convert messages for chat templates: contents become text, and the role developer becomes system."""
+def plain_messages(
+    messages: Sequence[ChatMessage], model: str, takes: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """Convert messages for chat templates: the role developer becomes system, and contents without media text.
+
+    Raises BadRequest for media unless `takes` has its kind; `model` is the model's name for errors.
+    """
     found = []
     for number, message in enumerate(messages):
         plain = message.model_dump(exclude_none=True)
         if isinstance(message.content, list):
-            strange = [part.type for part in message.content if part.type != "text"]
-            if strange:
-                raise NotSupported(
-                    f"messages[{number}] has a part of type {strange[0]}; this server supports only text",
-                    "messages",
-                )
-            plain["content"] = "\n".join(part.text or "" for part in message.content)
+            for at, part in enumerate(plain["content"]):
+                if part["type"] != "text":
+                    check_part(part, f"messages[{number}].content[{at}]", model, takes)
+            if all(part.type == "text" for part in message.content):
+                plain["content"] = "\n".join(part.text or "" for part in message.content)
         plain.setdefault("content", "")
         if message.role == "developer":
             plain["role"] = "system"
