@@ -12,6 +12,7 @@ from safetensors.torch import save_file
 from tokenizers import processors
 from transformers import (
     AutoModelForCausalLM,
+    AutoProcessor,
     BertConfig,
     BertForSequenceClassification,
     CLIPVisionConfig,
@@ -177,9 +178,8 @@ def pair_score(folder: Path, one: str, other: str) -> float:
         return float(torch.sigmoid(model(**given).logits).squeeze())
 
 
-#: Each image of `image_model` is square, with this many pixels on a side, and has 4 places in the prompt.
-IMAGE_SIZE = 32
-_PATCH = 16
+#: What `image_model` sees of an image is square, with this many pixels on a side; each patch has a place in the prompt.
+IMAGE_SIZE, IMAGE_PATCH = 32, 16
 #: The template of `image_model`, to which contents are lists of parts.
 IMAGE_TEMPLATE = (
     "{% for message in messages %}<|{{ message['role'] }}|>{% for part in message['content'] %}"
@@ -208,7 +208,7 @@ def image_model(folder: Path) -> Path:
         num_hidden_layers=2,
         num_attention_heads=2,
         image_size=IMAGE_SIZE,
-        patch_size=_PATCH,
+        patch_size=IMAGE_PATCH,
         initializer_factor=20.0,
     )
     model = LlavaForConditionalGeneration(
@@ -224,9 +224,19 @@ def image_model(folder: Path) -> Path:
     LlavaProcessor(
         images,
         tokenizer,
-        patch_size=_PATCH,
+        patch_size=IMAGE_PATCH,
         vision_feature_select_strategy="default",
         num_additional_image_tokens=1,
         chat_template=IMAGE_TEMPLATE,
     ).save_pretrained(folder)
     return folder
+
+
+def answer_to_images(model: Path, prompt: str, images: list[Any], tokens: int) -> list[int]:
+    """The greedy answer of transformers to a prompt with a mark for each image."""
+    found = LlavaForConditionalGeneration.from_pretrained(model).eval()
+    given = AutoProcessor.from_pretrained(model)(
+        images=images or None, text=prompt, return_tensors="pt", add_special_tokens=False
+    )
+    made = found.generate(**given, max_new_tokens=tokens, do_sample=False)
+    return [int(each) for each in made[0, given["input_ids"].shape[1] :] if each != tiny.END]

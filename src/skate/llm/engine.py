@@ -144,6 +144,26 @@ class MediaEngine(Engine, Protocol):
         """
 
 
+class AudioEngine(Engine, Protocol):
+    """An engine whose model may write down what it hears."""
+
+    @property
+    def reads_audio(self) -> bool:
+        """True if this model does."""
+
+    def text_of_audio(
+        self, task: str, audio: bytes, fields: dict[str, Any], model: str
+    ) -> AsyncGenerator[str | dict[str, Any], None]:
+        """Yield the response to a request, or the events of a stream. Raises BadRequest.
+
+        Args:
+            task: "transcribe", or "translate" for English text.
+            audio: the content of an audio file.
+            fields: the other fields of the request; `stream` requests events.
+            model: the model's name for clients.
+        """
+
+
 class PairEngine(Engine, Protocol):
     """An engine whose model may score pairs of texts itself."""
 
@@ -158,6 +178,11 @@ class PairEngine(Engine, Protocol):
 def takes_media(engine: Engine) -> TypeGuard[MediaEngine]:
     """Return True if an engine's model takes media in messages."""
     return bool(getattr(engine, "media", None))
+
+
+def reads_audio(engine: Engine) -> TypeGuard[AudioEngine]:
+    """Return True if an engine's model transcribes audio."""
+    return bool(getattr(engine, "reads_audio", False))
 
 
 def scores_pairs(engine: Engine) -> TypeGuard[PairEngine]:

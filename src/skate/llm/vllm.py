@@ -24,6 +24,7 @@ from skate.llm.tool_calls.options import ToolOptions
 from skate.llm.vllm_answers import VllmAnswers
 from skate.llm.vllm_build import vllm_build
 from skate.llm.vllm_media import VllmMedia
+from skate.llm.vllm_speech import VllmSpeech
 from skate.llm.vllm_stage import PipelineStage
 
 #: vLLM's arguments for each task.
@@ -56,6 +57,7 @@ class VllmEngine:
         self._adapters: dict[str, Any] = {}
         self._folder = args.adapters()
         self._ends_with_prompt_logprobs = False
+        self._speech: VllmSpeech | None = None
 
     @cached_property
     def text(self) -> Text:
@@ -89,6 +91,9 @@ class VllmEngine:
             extended = stages > 1 and given.setdefault("worker_extension_cls", _STAGE) == _STAGE
         self.engine = self._vllm.AsyncLLMEngine.from_engine_args(self._vllm.AsyncEngineArgs(**given))
         self._media = VllmMedia(self.engine)
+        supported = getattr(self.engine, "get_supported_tasks", None)
+        if supported is not None and "transcription" in await supported():
+            self._speech = VllmSpeech(self.engine)
         if extended:
             await self.engine.collective_rpc(PipelineStage.create_stage_input.__name__)
 
@@ -103,6 +108,21 @@ class VllmEngine:
         """Return the tokens of a conversation by vLLM's renderer, with its media."""
         with self._errors():
             return await self._media.render(messages, template, options)
+
+    @property
+    def reads_audio(self) -> bool:
+        """True if the model transcribes audio, as Whisper does."""
+        return self._speech is not None
+
+    async def text_of_audio(
+        self, task: str, audio: bytes, fields: dict[str, Any], model: str
+    ) -> AsyncGenerator[str | dict[str, Any], None]:
+        """Yield the text of audio by vLLM's own server."""
+        assert self._speech is not None
+        with self._errors():
+            async with aclosing(self._speech.text_of(task, audio, fields, model)) as found:
+                async for each in found:
+                    yield each
 
     def outputs(
         self,
@@ -315,6 +335,8 @@ class VllmEngine:
     async def stop(self) -> None:
         """End vLLM's processes."""
         self._folder.close()
+        if self._speech is not None:
+            self._speech.close()
         shutdown = getattr(self.engine, "shutdown", None)
         if shutdown is not None:
             shutdown()

@@ -31,7 +31,7 @@ class VllmMedia:
         processor = getattr(self._renderer, "mm_processor", None)
         #: The kinds of media that the model takes.
         self.kinds = _kinds(() if processor is None else processor.info.supported_mm_limits)
-        if self.kinds and self._config.allowed_media_domains:
+        if self.kinds and getattr(self._config, "allowed_media_domains", None):
             os.environ.setdefault(_REDIRECTS, "0")
 
     async def render(

@@ -10,8 +10,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from skate.llm.engine import Engine, embeds_for, generates_for, takes_media
-from skate.llm.errors import BadRequest, PromptTooLong, UnknownModel
+from skate.llm.engine import Engine, embeds_for, generates_for, reads_audio, takes_media
+from skate.llm.errors import BadRequest, NotSupported, PromptTooLong, UnknownModel
 from skate.llm.increment_batcher import AT_THE_END
 from skate.llm.media import MediaPrompt
 from skate.llm.openai import beam_search, failures, logprobs, request_checks, scores, vectors
@@ -21,6 +21,7 @@ from skate.llm.openai.chat_turn import ChatTurn, ChatTurns, of_tools
 from skate.llm.openai.events import DONE, Events
 from skate.llm.openai.metrics import Metrics
 from skate.llm.openai.requests import (
+    AudioRequest,
     ChatCompletionRequest,
     CompletionRequest,
     DetokenizeRequest,
@@ -34,6 +35,7 @@ from skate.llm.openai.requests import (
 )
 from skate.llm.openai.responses import (
     AnswerMessage,
+    AudioResponse,
     ChatChoice,
     ChatCompletionResponse,
     CompletionChoice,
@@ -427,6 +429,26 @@ class ModelService:
         )
         if self._metrics is not None:
             self._metrics.prompt.inc(count)
+
+    def transcriptions(self, request: AudioRequest, client: str = "") -> AsyncGenerator[Any, None]:
+        """Answer POST /v1/audio/transcriptions."""
+        return self._answered(request, self._text_of_audio(request, "transcribe"))
+
+    def translations(self, request: AudioRequest, client: str = "") -> AsyncGenerator[Any, None]:
+        """Answer POST /v1/audio/translations."""
+        return self._answered(request, self._text_of_audio(request, "translate"))
+
+    async def _text_of_audio(self, request: AudioRequest, task: str) -> AsyncGenerator[Any, None]:
+        model = request.model or self.model
+        if self._adapter(request.model) is not None or not reads_audio(self.engine):
+            raise NotSupported(
+                f"the model {model!r} gives no text of audio; serve a model that does, such as Whisper, with the engine "
+                "vLLM",
+                "model",
+            )
+        async with aclosing(self.engine.text_of_audio(task, request.audio, request.fields, model)) as found:
+            async for each in found:
+                yield AudioResponse.model_validate(each) if isinstance(each, dict) else each
 
     def score(self, request: ScoreRequest, client: str = "") -> AsyncGenerator[Any, None]:
         """Answer POST /v1/score."""

@@ -186,6 +186,19 @@ class RerankRequest(Request):
     request_id: str | None = None
 
 
+class AudioRequest(Request):
+    """POST /v1/audio/transcriptions and /v1/audio/translations.
+
+    Args:
+        audio: the content of the file.
+        fields: the other fields, which the engine checks.
+    """
+
+    audio: bytes
+    fields: dict[str, Any] = Field(default_factory=dict)
+    stream: bool = False
+
+
 class TokenizeCompletionRequest(Request):
     """POST /tokenize for a text."""
 
