@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import sys
+import types
 from collections.abc import AsyncIterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +21,7 @@ from skate.llm.openai.model_service import ModelService
 from skate.llm.openai.requests import ChatCompletionRequest
 from skate.llm.output import Increment, ModelInfo
 from skate.llm.sampling import SamplingParams
+from skate.llm.vllm_media import VllmMedia
 from skate.serve.llm.affinity import text_of
 from tests.llm.served import Served
 
@@ -146,3 +151,82 @@ def test_prompts_with_equal_images_are_equal_to_routers() -> None:
     one = text(DATA + "A" * 100_000)
     assert one is not None and "see" in one and len(one) < 300
     assert one == text(DATA + "A" * 100_000) != text(DATA)
+
+
+class Renderer:
+    """vLLM's renderer as far as it is used: a token for each message, or the error that a URL names."""
+
+    tokenizer = None
+
+    def __init__(self, **limits: int) -> None:
+        self.mm_processor = (
+            SimpleNamespace(info=SimpleNamespace(supported_mm_limits=limits)) if limits else None
+        )
+
+    async def render_chat_async(self, conversations: Any, chat: Any, tokens: Any) -> Any:
+        assert chat.chat_template_kwargs["add_generation_prompt"] and not tokens.add_special_tokens
+        kind = "token"
+        for message in conversations[0]:
+            if isinstance(message["content"], list):
+                kind = "multimodal"
+                url = message["content"][0]["image_url"]["url"]
+                errors = {
+                    "data:a": OSError("no image"),
+                    "data:b": ValueError("no base"),
+                    "data:c": KeyError("c"),
+                }
+                if url in errors:
+                    raise errors[url]
+        return None, [{"type": kind, "prompt_token_ids": [1] * len(conversations[0])}]
+
+
+def vllm_media(monkeypatch: pytest.MonkeyPatch, domains: list[str] | None = None, **limits: int) -> VllmMedia:
+    for name, fields in (
+        ("vllm.renderers", {"ChatParams": SimpleNamespace, "TokenizeParams": SimpleNamespace}),
+        ("vllm.utils.mistral", {"is_mistral_tokenizer": lambda tokenizer: False}),
+    ):
+        module: Any = types.ModuleType(name)
+        module.__dict__.update(fields)
+        monkeypatch.setitem(sys.modules, name, module)
+    config = SimpleNamespace(
+        allowed_media_domains=domains,
+        allowed_local_media_path="",
+        enable_prompt_embeds=False,
+        max_model_len=16,
+        multimodal_config=SimpleNamespace(media_io_kwargs=None),
+    )
+    return VllmMedia(SimpleNamespace(renderer=Renderer(**limits), model_config=config))
+
+
+def test_vllm_renders_media_from_allowed_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = vllm_media(monkeypatch, image=3, vision_chunk=1)
+    assert made.kinds == {"image", "video"} and not vllm_media(monkeypatch).kinds
+
+    def render(url: str | None) -> list[int]:
+        content: Any = "Hi" if url is None else [{"type": "image_url", "image_url": {"url": url}}]
+        return asyncio.run(made.render([{"role": "user", "content": content}], None, {}))
+
+    found = render(DATA)
+    assert isinstance(found, MediaPrompt) and found == [1] and found.rendered["type"] == "multimodal"
+    assert not isinstance(render(None), MediaPrompt) and render(None) == [1]
+    for url, error, match in (
+        ("http://a.example/b.png", NotSupported, "allowed_media_domains"),
+        ("file:///etc/passwd", NotSupported, "allowed_local_media_path"),
+        ("data:a", BadRequest, "cannot be read: no image"),
+        ("data:b", ValueError, "no base"),
+        ("data:c", KeyError, "c"),
+    ):
+        with pytest.raises(error, match=match):
+            render(url)
+
+
+def test_redirects_from_allowed_hosts_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "VLLM_MEDIA_URL_ALLOW_REDIRECTS"
+    for given in (None, "1"):
+        monkeypatch.setenv(name, given or "")  # so that the end of the test restores it
+        if given is None:
+            monkeypatch.delenv(name)
+        vllm_media(monkeypatch, image=1)
+        assert os.environ.get(name) == given
+        vllm_media(monkeypatch, ["a.example"], image=1)
+        assert os.environ[name] == (given or "0")
