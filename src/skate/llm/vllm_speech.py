@@ -6,6 +6,7 @@ import io
 from collections.abc import AsyncGenerator
 from typing import Any
 
+from pydantic import ValidationError
 from starlette.datastructures import UploadFile
 
 from skate.installed import require
@@ -53,7 +54,12 @@ class VllmSpeech:
         unknown = sorted(set(fields) - known)
         if unknown:
             raise BadRequest(f"Unrecognized request argument: {unknown[0]}", unknown[0])
-        asked = kind.model_validate({**fields, "model": model, "file": UploadFile(io.BytesIO())})
+        try:
+            asked = kind.model_validate({**fields, "model": model, "file": UploadFile(io.BytesIO())})
+        except ValidationError as error:
+            first = error.errors()[0]
+            name = ".".join(map(str, first["loc"]))
+            raise BadRequest(f"Invalid value for {name}: {first['msg']}", name) from None
         found = await getattr(self._server(task, model), method)(audio, asked, None)
         if hasattr(found, "__aiter__"):
             async for event in found:
