@@ -65,9 +65,9 @@ class VllmSpeech:
             async for event in found:
                 yield event
             return
-        error = getattr(found, "error", None)
-        if error is not None:
-            raise BadRequest(str(error.message), getattr(error, "param", None))
+        refused = getattr(found, "error", None)
+        if refused is not None:
+            raise BadRequest(str(refused.message), getattr(refused, "param", None))
         yield found.model_dump()
 
     def _server(self, task: str, model: str) -> Any:
