@@ -32,7 +32,7 @@ def speech_model(folder: Path) -> Path:
     vocabulary["<|endoftext|>"] = len(vocabulary)
     tokenizer = WhisperTokenizer(vocab=vocabulary, merges=[])
     tokenizer.add_special_tokens({"additional_special_tokens": _MARKS})
-    tokenizer.add_tokens(_TIMES)
+    tokenizer.add_tokens(_TIMES, special_tokens=True)
     end = vocabulary["<|endoftext|>"]
     config = WhisperConfig(
         vocab_size=len(tokenizer),
