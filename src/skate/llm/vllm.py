@@ -175,14 +175,16 @@ class VllmEngine:
         counts = [0] * params.n
         engine_prompt = _engine_prompt(prompt)
         batcher, first = IncrementBatcher(every_s), True
+        of_prompt: list[TokenLogprob | None] | None = None
         await self._fetched(adapter)
         kind = "FINAL_ONLY" if every_s == AT_THE_END else "DELTA"
         with self._errors(prompt):
             sampling = self.sampling({**given, **params.extra, "output_kind": kinds.RequestOutputKind[kind]})
             async with aclosing(self.outputs(engine_prompt, sampling, request_id, adapter)) as found:
                 async for output in found:
-                    starts = any(not counts[each.index] for each in output.outputs)
-                    of_prompt = _prompt_logprobs(output) if starts else None
+                    if of_prompt is None and not all(counts):
+                        # All answers have the same ones. vLLM may lose those of the later ones if it merges outputs.
+                        of_prompt = _prompt_logprobs(output)
                     for each in output.outputs:
                         before, counts[each.index] = (
                             counts[each.index],
