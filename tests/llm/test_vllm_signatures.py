@@ -16,6 +16,7 @@ import pytest
 
 from skate.llm.sampling import SamplingParams
 from skate.llm.vllm import POOLING_TASKS, RUNNERS
+from skate.llm.vllm_speech import TASKS
 
 
 def _source() -> Path | None:
@@ -159,3 +160,28 @@ def test_tasks_are_those_that_vllm_knows() -> None:
     converts = literals("config/model.py", "ConvertType")
     assert {each["convert"] for each in RUNNERS.values() if "convert" in each} <= converts
     assert set(POOLING_TASKS.values()) <= literals("tasks.py", "PoolingTask")
+
+
+def test_conversations_with_media_are_rendered_as_vllm_does() -> None:
+    assert {"conversations", "chat_params", "tok_params"} <= takes(
+        "renderers/base.py", "BaseRenderer", "render_chat_async"
+    )
+    chat = {"chat_template", "chat_template_kwargs", "media_io_kwargs"}
+    assert chat <= declared("renderers/params.py", "ChatParams")
+    assert {"max_total_tokens", "add_special_tokens"} <= declared("renderers/params.py", "TokenizeParams")
+    places = {"allowed_media_domains", "allowed_local_media_path", "enable_prompt_embeds"}
+    assert places <= declared("config/model.py", "ModelConfig")
+
+
+def test_vllms_servers_of_audio_are_called_as_they_are_defined() -> None:
+    for module, request, server, method in TASKS.values():
+        place = f"entrypoints/speech_to_text/{module}"
+        assert {"audio_data", "request", "raw_request"} <= takes(f"{place}/serving.py", server, method)
+        assert {"engine_client", "models", "request_logger"} <= takes(
+            f"{place}/serving.py", server, "__init__"
+        )
+        assert {"file", "model", "language", "stream"} <= declared(f"{place}/protocol.py", request)
+    models = takes("entrypoints/openai/models/serving.py", "OpenAIServingModels", "__init__")
+    assert {"engine_client", "base_model_paths"} <= models
+    assert {"name", "model_path"} <= declared("entrypoints/openai/models/protocol.py", "BaseModelPath")
+    assert not takes(*ENGINE, "get_supported_tasks") - {"self"}

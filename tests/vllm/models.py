@@ -10,8 +10,19 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 from tokenizers import processors
-from transformers import AutoModelForCausalLM, BertConfig, BertForSequenceClassification
+from transformers import (
+    AutoModelForCausalLM,
+    AutoProcessor,
+    BertConfig,
+    BertForSequenceClassification,
+    CLIPVisionConfig,
+    LlamaConfig,
+    LlavaConfig,
+    LlavaForConditionalGeneration,
+    LlavaProcessor,
+)
 from transformers.cache_utils import DynamicCache
+from transformers.models.clip.image_processing_pil_clip import CLIPImageProcessorPil
 
 from tests.llm import tiny
 
@@ -165,3 +176,67 @@ def pair_score(folder: Path, one: str, other: str) -> float:
     given = AutoTokenizer.from_pretrained(folder)(one, other, return_tensors="pt")
     with torch.inference_mode():
         return float(torch.sigmoid(model(**given).logits).squeeze())
+
+
+#: What `image_model` sees of an image is square, with this many pixels on a side; each patch has a place in the prompt.
+IMAGE_SIZE, IMAGE_PATCH = 32, 16
+#: The template of `image_model`, to which contents are lists of parts.
+IMAGE_TEMPLATE = (
+    "{% for message in messages %}<|{{ message['role'] }}|>{% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}<image>{% else %}{{ part['text'] }}{% endif %}{% endfor %}\n{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+
+
+def image_model(folder: Path) -> Path:
+    """A LLaVA with random weights: a CLIP that sees images, and the Llama of `text_model` that reads what it sees."""
+    torch.manual_seed(0)
+    text = LlamaConfig(
+        **SHAPE,
+        vocab_size=tiny.VOCABULARY + 1,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        max_position_embeddings=256,
+        bos_token_id=None,
+        eos_token_id=tiny.END,
+        pad_token_id=tiny.END,
+        initializer_range=0.2,
+    )
+    vision = CLIPVisionConfig(
+        hidden_size=64,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        image_size=IMAGE_SIZE,
+        patch_size=IMAGE_PATCH,
+        initializer_factor=20.0,
+    )
+    model = LlavaForConditionalGeneration(
+        LlavaConfig(vision_config=vision, text_config=text, image_token_index=tiny.VOCABULARY)
+    )
+    model.generation_config.eos_token_id = tiny.END
+    model.save_pretrained(folder)
+    tokenizer = tiny.tokenizer(None)
+    tokenizer.add_tokens([f"<unused{number}>" for number in range(len(tokenizer), tiny.VOCABULARY)])
+    tokenizer.add_tokens(["<image>"], special_tokens=True)
+    sizes = {"height": IMAGE_SIZE, "width": IMAGE_SIZE}
+    images = CLIPImageProcessorPil(size=sizes, crop_size=sizes)
+    LlavaProcessor(
+        images,
+        tokenizer,
+        patch_size=IMAGE_PATCH,
+        vision_feature_select_strategy="default",
+        num_additional_image_tokens=1,
+        chat_template=IMAGE_TEMPLATE,
+    ).save_pretrained(folder)
+    return folder
+
+
+def answer_to_images(model: Path, prompt: str, images: list[Any], tokens: int) -> list[int]:
+    """The greedy answer of transformers to a prompt with a mark for each image."""
+    found = LlavaForConditionalGeneration.from_pretrained(model).eval()
+    given = AutoProcessor.from_pretrained(model)(
+        images=images or None, text=prompt, return_tensors="pt", add_special_tokens=False
+    )
+    made = found.generate(**given, max_new_tokens=tokens, do_sample=False)
+    return [int(each) for each in made[0, given["input_ids"].shape[1] :] if each != tiny.END]

@@ -192,6 +192,9 @@ def test_errors_have_openais_shape(client: Any) -> None:
         client.completions.create(prompt="ab", logit_bias={"6500": 1}, **GREEDY)
     with pytest.raises(openai.BadRequestError, match="regex"):
         client.completions.create(prompt="ab", extra_body={"structured_outputs": {"regex": "["}}, **GREEDY)
+    image: Any = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    with pytest.raises(openai.BadRequestError, match="image_url, but the model 'm' takes only text"):
+        client.chat.completions.create(messages=[{"role": "user", "content": [image]}], **GREEDY)
     with pytest.raises(openai.BadRequestError, match="99999"):
         client.completions.create(prompt=[99999], **GREEDY)
     assert client.completions.create(prompt="ab", max_tokens=2, **GREEDY).choices[0].text

@@ -38,6 +38,21 @@ def test_echo_with_log_probabilities_has_those_of_the_prompt(client: Any) -> Non
     assert found.text_offset[:3] == [0, 1, 2]
 
 
+def test_a_prompt_is_scored_without_a_new_token(client: Any, folder: Path) -> None:
+    tokens = tiny.tokenizer().encode("abcd")
+    rows = models.logprobs(folder, tokens)
+    wanted = [row[token] for token, row in zip(tokens[1:], rows, strict=True)]
+    given = {"prompt": "abcd", "max_tokens": 0, "echo": True, "logprobs": 1, **GREEDY}
+    found = client.completions.create(**given)
+    (choice,) = found.choices
+    assert (choice.text, choice.finish_reason, found.usage.completion_tokens) == ("abcd", "length", 0)
+    assert choice.logprobs.tokens == list("abcd") and choice.logprobs.token_logprobs[0] is None
+    assert choice.logprobs.token_logprobs[1:] == pytest.approx(wanted, abs=1e-3)
+    chunks = list(client.completions.create(stream=True, **given))
+    assert "".join(each.choices[0].text for each in chunks) == "abcd"
+    assert chunks[0].choices[0].logprobs.token_logprobs == choice.logprobs.token_logprobs
+
+
 def test_log_probabilities_of_the_prompt_are_those_of_transformers(client: Any, folder: Path) -> None:
     tokens = tiny.tokenizer().encode(PROMPT)
     wanted = models.logprobs(folder, tokens)

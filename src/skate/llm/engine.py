@@ -84,6 +84,7 @@ class Engine(Protocol):
 
         Increments within `every_s` seconds are merged (see skate.llm.increment_batcher.IncrementBatcher).
 
+        A MediaPrompt is a prompt only for the engine that has rendered it.
         Closing the iterator aborts the request. Raises BadRequest, Overloaded or EngineStopped.
         """
 
@@ -127,6 +128,42 @@ class SharedEngine(Engine, Protocol):
         """Compute the embedding of a prompt for a client."""
 
 
+class MediaEngine(Engine, Protocol):
+    """An engine whose models may take images and other media in messages."""
+
+    @property
+    def media(self) -> frozenset[str]:
+        """The kinds of media that this model takes: "image", "audio" and "video"; none for a model of texts."""
+
+    async def render(
+        self, messages: Sequence[dict[str, Any]], template: str | None, options: dict[str, Any]
+    ) -> list[int]:
+        """Return the tokens of a conversation by a chat template, the model's if None, with the template's options.
+
+        If messages have media, the tokens are a MediaPrompt. Raises BadRequest.
+        """
+
+
+class AudioEngine(Engine, Protocol):
+    """An engine whose model may write down what it hears."""
+
+    @property
+    def reads_audio(self) -> bool:
+        """True if this model does."""
+
+    def text_of_audio(
+        self, task: str, audio: bytes, fields: dict[str, Any], model: str
+    ) -> AsyncGenerator[str | dict[str, Any], None]:
+        """Yield the response to a request, or the events of a stream. Raises BadRequest.
+
+        Args:
+            task: "transcribe", or "translate" for English text.
+            audio: the content of an audio file.
+            fields: the other fields of the request; `stream` requests events.
+            model: the model's name for clients.
+        """
+
+
 class PairEngine(Engine, Protocol):
     """An engine whose model may score pairs of texts itself."""
 
@@ -136,6 +173,16 @@ class PairEngine(Engine, Protocol):
 
     async def score(self, one: str, other: str, request_id: str, adapter: str | None = None) -> Score:
         """Compute the score of a pair of texts."""
+
+
+def takes_media(engine: Engine) -> TypeGuard[MediaEngine]:
+    """Return True if an engine's model takes media in messages."""
+    return bool(getattr(engine, "media", None))
+
+
+def reads_audio(engine: Engine) -> TypeGuard[AudioEngine]:
+    """Return True if an engine's model transcribes audio."""
+    return bool(getattr(engine, "reads_audio", False))
 
 
 def scores_pairs(engine: Engine) -> TypeGuard[PairEngine]:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -18,6 +18,7 @@ R = TypeVar("R")
 Arranged = Callable[
     [Sequence[dict[str, Any]], dict[str, Any]], tuple[Sequence[dict[str, Any]], dict[str, Any]]
 ]
+Render = Callable[[Sequence[dict[str, Any]], str | None, dict[str, Any]], Awaitable[list[int]]]
 #: Texts of up to this many characters are tokenized in the event loop, which is faster than a switch of threads.
 _SHORT_CHARS = 2048
 _SHORT_MESSAGES = 16
@@ -68,16 +69,24 @@ class PromptTexts:
         options: dict[str, Any] | None = None,
         client: str = "",
         arranged: Arranged | None = None,
+        render: Render | None = None,
     ) -> list[int]:
         """Return the tokens of a conversation. Raises as `encode` does, and BadRequest if the template rejects messages.
 
-        `arranged` returns the messages and options for the template, given those of the request.
+        `arranged` returns the messages and options for the template, given those of the request. `render` replaces
+        template and tokenizer.
         """
-        size = sum(len(each["content"]) for each in messages)
+        size = sum(map(_characters, messages))
         self._measure(size)
         limit = self._limit()
         if len(messages) > limit:  # a message has at least the token that separates it from the next
             raise PromptTooLong(len(messages), limit, at_least=True)
+
+        if render is not None:
+            changed, changed_options = messages, options or {}
+            if arranged is not None:
+                changed, changed_options = await asyncio.to_thread(arranged, changed, changed_options)
+            return await render(changed, template, changed_options)
 
         def work() -> list[int]:
             if arranged is None:
@@ -153,6 +162,12 @@ class PromptTexts:
                 error = caught
             with contextlib.suppress(RuntimeError):  # the loop is closed, so nothing waits for the result
                 job.loop.call_soon_threadsafe(_settle, job.result, found, error)
+
+
+def _characters(message: dict[str, Any]) -> int:
+    """Return the length of a message's text, without its media."""
+    content = message["content"]
+    return len(content) if isinstance(content, str) else sum(len(part.get("text") or "") for part in content)
 
 
 def _settle(result: asyncio.Future[Any], found: Any, error: BaseException | None) -> None:

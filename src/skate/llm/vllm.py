@@ -16,12 +16,15 @@ from skate.installed import is_installed, missing, require
 from skate.llm.engine import EngineArgs, Text
 from skate.llm.errors import BadRequest, EngineStopped, NotSupported, Overloaded, PromptTooLong
 from skate.llm.increment_batcher import AT_THE_END, IncrementBatcher
+from skate.llm.media import MediaPrompt
 from skate.llm.output import Embedding, Increment, ModelInfo, Score, TokenLogprob
 from skate.llm.sampling import SamplingParams
 from skate.llm.tokenizer import TransformersText
 from skate.llm.tool_calls.options import ToolOptions
 from skate.llm.vllm_answers import VllmAnswers
 from skate.llm.vllm_build import vllm_build
+from skate.llm.vllm_media import VllmMedia
+from skate.llm.vllm_speech import VllmSpeech
 from skate.llm.vllm_stage import PipelineStage
 
 #: vLLM's arguments for each task.
@@ -54,6 +57,7 @@ class VllmEngine:
         self._adapters: dict[str, Any] = {}
         self._folder = args.adapters()
         self._ends_with_prompt_logprobs = False
+        self._speech: VllmSpeech | None = None
 
     @cached_property
     def text(self) -> Text:
@@ -86,8 +90,39 @@ class VllmEngine:
             bind_workers(int(given.get("tensor_parallel_size", 1)) * stages)
             extended = stages > 1 and given.setdefault("worker_extension_cls", _STAGE) == _STAGE
         self.engine = self._vllm.AsyncLLMEngine.from_engine_args(self._vllm.AsyncEngineArgs(**given))
+        self._media = VllmMedia(self.engine)
+        supported = getattr(self.engine, "get_supported_tasks", None)
+        if supported is not None and "transcription" in await supported():
+            self._speech = VllmSpeech(self.engine)
         if extended:
             await self.engine.collective_rpc(PipelineStage.create_stage_input.__name__)
+
+    @property
+    def media(self) -> frozenset[str]:
+        """The kinds of media that the model takes, after `start`."""
+        return self._media.kinds
+
+    async def render(
+        self, messages: Sequence[dict[str, Any]], template: str | None, options: dict[str, Any]
+    ) -> list[int]:
+        """Return the tokens of a conversation by vLLM's renderer, with its media."""
+        with self._errors():
+            return await self._media.render(messages, template, options)
+
+    @property
+    def reads_audio(self) -> bool:
+        """True if the model transcribes audio, as Whisper does."""
+        return self._speech is not None
+
+    async def text_of_audio(
+        self, task: str, audio: bytes, fields: dict[str, Any], model: str
+    ) -> AsyncGenerator[str | dict[str, Any], None]:
+        """Yield the text of audio by vLLM's own server."""
+        assert self._speech is not None
+        with self._errors():
+            async with aclosing(self._speech.text_of(task, audio, fields, model)) as found:
+                async for each in found:
+                    yield each
 
     def outputs(
         self,
@@ -138,16 +173,18 @@ class VllmEngine:
                 "prompt_logprobs",
             )
         counts = [0] * params.n
-        engine_prompt = {"prompt": prompt} if isinstance(prompt, str) else {"prompt_token_ids": list(prompt)}
+        engine_prompt = _engine_prompt(prompt)
         batcher, first = IncrementBatcher(every_s), True
+        of_prompt: list[TokenLogprob | None] | None = None
         await self._fetched(adapter)
         kind = "FINAL_ONLY" if every_s == AT_THE_END else "DELTA"
         with self._errors(prompt):
             sampling = self.sampling({**given, **params.extra, "output_kind": kinds.RequestOutputKind[kind]})
             async with aclosing(self.outputs(engine_prompt, sampling, request_id, adapter)) as found:
                 async for output in found:
-                    starts = any(not counts[each.index] for each in output.outputs)
-                    of_prompt = _prompt_logprobs(output) if starts else None
+                    if of_prompt is None and not all(counts):
+                        # All answers have the same ones. vLLM may lose those of the later ones if it merges outputs.
+                        of_prompt = _prompt_logprobs(output)
                     for each in output.outputs:
                         before, counts[each.index] = (
                             counts[each.index],
@@ -187,13 +224,16 @@ class VllmEngine:
         limit = self.info().max_model_len
         if not isinstance(prompt, str) and limit and len(prompt) >= limit:
             return PromptTooLong(len(prompt), limit)
-        return BadRequest(str(error), getattr(error, "parameter", None))
+        parameter = getattr(error, "parameter", None)
+        if parameter == "input_tokens":  # vLLM's renderer counts only as far as it has to
+            return PromptTooLong(getattr(error, "value", limit + 1), limit, at_least=True)
+        return BadRequest(str(error), parameter)
 
     async def embed(
         self, prompt: str | Sequence[int], request_id: str, adapter: str | None = None
     ) -> Embedding:
         """Compute the embedding of a prompt."""
-        engine_prompt = {"prompt": prompt} if isinstance(prompt, str) else {"prompt_token_ids": list(prompt)}
+        engine_prompt = _engine_prompt(prompt)
         if self._args.task != "embed":
             raise BadRequest(
                 "this model generates text; vLLM computes embeddings only with task 'embed'", "model"
@@ -297,9 +337,18 @@ class VllmEngine:
     async def stop(self) -> None:
         """End vLLM's processes."""
         self._folder.close()
+        if self._speech is not None:
+            self._speech.close()
         shutdown = getattr(self.engine, "shutdown", None)
         if shutdown is not None:
             shutdown()
+
+
+def _engine_prompt(prompt: str | Sequence[int]) -> dict[str, Any]:
+    if isinstance(prompt, MediaPrompt):
+        rendered: dict[str, Any] = prompt.rendered
+        return rendered
+    return {"prompt": prompt} if isinstance(prompt, str) else {"prompt_token_ids": list(prompt)}
 
 
 def bind_workers(workers: int) -> None:

@@ -78,7 +78,13 @@ def test_rows_fail_alone_and_have_logprobs(folder: Path) -> None:
             [
                 {
                     "prompt": "ab",
-                    "sampling_params": {"temperature": 0.0, "max_tokens": 3, "logprobs": 2, "stop": None},
+                    "sampling_params": {
+                        "temperature": 0.0,
+                        "max_tokens": 3,
+                        "logprobs": 2,
+                        "stop": None,
+                        "prompt_logprobs": 1,
+                    },
                 },
                 {"prompt": "x" * 300, "sampling_params": {"max_tokens": 3}},
                 {"prompt": "ab", "sampling_params": {"guess": 1}},
@@ -89,6 +95,8 @@ def test_rows_fail_alone_and_have_logprobs(folder: Path) -> None:
         engine.stop()
     assert isinstance(good, dict) and len(good["logprobs"]) == good["num_generated_tokens"] == 3
     assert good["prompt_token_ids"] and good["num_input_tokens"] == 2
+    first, second = good["prompt_logprobs"]
+    assert first is None and second[good["prompt_token_ids"][1]]["rank"] >= 1
     assert isinstance(long, ValueError) and "300" in str(long)
     assert isinstance(strange, ValueError) and "guess" in str(strange)
     assert isinstance(several, dict) and several["num_generated_tokens"] <= 2

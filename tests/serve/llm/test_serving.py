@@ -171,6 +171,11 @@ def test_errors_have_openais_shape(client: Any) -> None:
         client.chat.completions.create(model="tiny:none", messages=HELLO)
     with pytest.raises(openai.BadRequestError, match="context is 256"):
         client.completions.create(model="tiny", prompt="x" * 300)
+    with pytest.raises(openai.BadRequestError, match="'tiny' gives no text of audio"):
+        client.audio.transcriptions.create(model="tiny", file=("a.wav", b"RIFF" * 300_000))
+    image: Any = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    with pytest.raises(openai.BadRequestError, match="the model 'tiny' takes only text"):
+        client.chat.completions.create(model="tiny", messages=[{"role": "user", "content": [image]}])
 
 
 def test_a_handle_gives_models_of_answers(url: str) -> None:

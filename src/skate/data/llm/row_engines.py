@@ -150,18 +150,20 @@ class EmbeddedRows(RowEngine):
         params = SamplingParams.of(given)
         made: list[int] = []
         logprobs: list[TokenLogprob] = []
-        generated = ""
+        generated, of_prompt = "", None
         async for new in self._engine.generate(tokens, params, number, adapter):
             if new.index == 0:
                 made += new.token_ids
                 logprobs += new.logprobs or []
                 generated += new.text
+                of_prompt = new.prompt_logprobs or of_prompt
         return {
             **found,
             "generated_tokens": made,
             "generated_text": generated,
             "num_generated_tokens": len(made),
             "logprobs": None if params.logprobs is None else [_ranked(each) for each in logprobs],
+            "prompt_logprobs": of_prompt and [None if each is None else _ranked(each) for each in of_prompt],
         }
 
     async def _end(self) -> None:
@@ -202,5 +204,7 @@ def _logprobs(given: Any) -> list[dict[int, dict[str, Any]] | None] | None:
 
 def _ranked(found: TokenLogprob) -> dict[int, dict[str, Any]]:
     """Return logprobs in vLLM's form: the chosen token and the most likely ones, by id."""
-    ranks = {token: {"logprob": value, "rank": rank} for rank, (token, value) in enumerate(found.top, 1)}
+    numbers = found.ranks or range(1, len(found.top) + 1)
+    ranked = zip(numbers, found.top, strict=True)
+    ranks = {token: {"logprob": value, "rank": rank} for rank, (token, value) in ranked}
     return {found.token: {"logprob": found.logprob, "rank": None}, **ranks}

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skate.llm.detokenizer import Detokenizer, StopTexts
-from skate.llm.embedded.sampler import Choice
+from skate.llm.embedded.sampler import Choice, prompt_logprobs
 from skate.llm.output import Increment, TokenLogprob
 
 if TYPE_CHECKING:
+    import torch
+
     from skate.llm.embedded.stream import Stream
 
 
@@ -29,6 +31,7 @@ class Answer:
         stream: receives increments.
         adapter: the name of a LoRA adapter, or None.
         client: the client that shares the engine with others; "" for callers in the same process.
+        prompt_logprobs: the number of alternatives for each token of the prompt; None for no log probabilities of it.
         arrived: the time of arrival by the engine's clock, in seconds.
     """
 
@@ -44,6 +47,7 @@ class Answer:
     stream: Stream
     adapter: str | None = None
     client: str = ""
+    prompt_logprobs: int | None = None
     arrived: float = 0.0
     slot: int = -1
     #: The number of its admission; later admissions are preempted first.
@@ -57,6 +61,8 @@ class Answer:
     tokens: list[int] = field(default_factory=list)
     finished: bool = False
     _resumed: list[int] | None = None
+    #: The log probabilities of the prompt's tokens so far.
+    _scores: list[TokenLogprob | None] = field(default_factory=lambda: [None])
 
     @property
     def request(self) -> str:
@@ -73,11 +79,24 @@ class Answer:
         """True if tokens of `start` are still to be computed."""
         return self.cached < len(self.start)
 
+    @property
+    def scores_prompt(self) -> bool:
+        """True if log probabilities of the prompt's tokens are still to be computed."""
+        return self.prompt_logprobs is not None and len(self._scores) < len(self.prompt)
+
+    def score(self, logits: torch.Tensor) -> None:
+        """Record the log probabilities of prompt tokens, from the logits after each token before them."""
+        begin = len(self._scores)
+        wanted = self.prompt[begin : begin + len(logits)]
+        self._scores += prompt_logprobs(logits[: len(wanted)], wanted, self.prompt_logprobs or 0)
+
     def preempt(self) -> None:
         """Release the slot. At resumption, all tokens but the last, which has no keys yet, are copied or recomputed."""
         self._resumed = [*self.prompt, *self.tokens[:-1]] if self.tokens else None
         self.preempted = True
         self.cached = 0
+        if self.scores_prompt:
+            self._scores = [None]
         self.slot = -1
 
     def barred(self) -> frozenset[int]:
@@ -103,6 +122,7 @@ class Answer:
         if count == 1:
             new.ttft_s = now - self.arrived
             new.cached_tokens = self.reused
+            new.prompt_logprobs = None if self.prompt_logprobs is None else self._scores
         if token in self.ends or token in self.stop_tokens:
             # The text of an end token is not part of the answer; its id is.
             new.finish_reason = "stop"

@@ -24,6 +24,8 @@ from skate.llm.errors import EngineStopped, LLMError, Overloaded
 from skate.llm.fair_queue import FairQueue
 
 _log = logging.getLogger("skate.llm")
+#: The most tokens per step of a prompt with log probabilities; logits of a large vocabulary take a megabyte each.
+_SCORED_TOKENS = 64
 
 
 @dataclass(eq=False)
@@ -268,7 +270,8 @@ class Batcher:
     def _reuse(self, answer: Answer) -> None:
         """Copy the longest cached start of an answer's tokens to its slot."""
         assert self.model is not None
-        hit = self.prefixes.longest(answer.start, answer.adapter)
+        # Log probabilities of a prompt need the states of all of its tokens, and the cache has only their keys.
+        hit = None if answer.scores_prompt else self.prefixes.longest(answer.start, answer.adapter)
         if hit is not None:
             self.model.cache.move(hit.slot, answer.slot, hit.size)
             answer.cached = hit.size
@@ -294,13 +297,15 @@ class Batcher:
         assert self.model is not None
         budget = self.model.given.max_num_batched_tokens
         first, *others = self._prefilling.in_turn()
+        if first.scores_prompt:
+            budget = min(budget, _SCORED_TOKENS)
         size = min(budget, len(first.start) - first.cached)
         group = [first]
-        if first.cached or size < len(first.start):
+        if first.cached or size < len(first.start) or first.scores_prompt:
             return group, size
         for each in others:
             longest = max(size, len(each.start))
-            if each.cached or longest * (len(group) + 1) > budget:
+            if each.cached or each.scores_prompt or longest * (len(group) + 1) > budget:
                 break
             group.append(each)
             size = longest
@@ -309,8 +314,12 @@ class Batcher:
     def _prefill(self) -> None:
         assert self.model is not None
         group, size = self._group()
-        logits = self.model.prefill(group, size)
+        scores = group[0].scores_prompt
+        logits = self.model.prefill(group, size, scores)
         self._prefilling.took_turn(group)
+        if scores and logits is not None:
+            group[0].score(logits)
+            logits = None if group[0].prefilling else logits[-1:]
         if logits is None:
             return
         for each in group:

@@ -18,7 +18,7 @@ from skate.llm.embedded.structured_output import Form, Forms
 from skate.llm.engine import EngineArgs
 from skate.llm.errors import BadRequest, EngineStopped, NotSupported, PromptTooLong
 from skate.llm.output import Embedding, Increment, ModelInfo
-from skate.llm.sampling import SamplingParams
+from skate.llm.sampling import TOP_LOGPROBS_MAX, SamplingParams
 from skate.llm.tokenizer import TransformersText
 
 
@@ -90,6 +90,7 @@ class EmbeddedEngine:
         ]
         for each in answers:
             each.adapter, each.client = adapter, client
+            each.prompt_logprobs = params.extra.get("prompt_logprobs")
         self._own_ids.setdefault(request_id, []).append(own_id)
         try:
             self._batcher.add(answers)
@@ -147,9 +148,15 @@ class EmbeddedEngine:
             raise EngineStopped("the engine is not running")
         if self._model.embeds:
             raise NotSupported("this model computes embeddings; it does not generate text", "model")
-        names = sorted(set(params.extra) - {"structured_outputs"})
+        names = sorted(set(params.extra) - {"structured_outputs", "prompt_logprobs"})
         if names:
             raise NotSupported(f"the embedded engine does not support {', '.join(names)}", names[0])
+        scored = params.extra.get("prompt_logprobs", 0)
+        if not isinstance(scored, int) or not 0 <= scored <= TOP_LOGPROBS_MAX:
+            raise BadRequest(
+                f"prompt_logprobs must be from 0 to {TOP_LOGPROBS_MAX} with the embedded engine, got {scored!r}",
+                "prompt_logprobs",
+            )
         limit = self._model.limit
         if len(tokens) >= limit:
             raise PromptTooLong(len(tokens), limit)

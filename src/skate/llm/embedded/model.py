@@ -112,35 +112,41 @@ class Model:
         adapters: Sequence[str | None],
         at: torch.Tensor,
         mask: Mask,
-        last: Sequence[int] | None,
+        places: tuple[Sequence[int], Sequence[int]] | None,
     ) -> torch.Tensor | None:
-        """Return the logits after a token of each row, [rows, vocabulary]; `last` is None if none are needed."""
+        """Return the logits after some tokens, [tokens, vocabulary]; `places` has their rows and columns, None for none."""
         if self._decoder is not None and not any(adapters):
             hidden = self._decoder.hidden(ids, at, self.cache, mask)
-            if last is None:
+            if places is None:
                 return None
-            rows = hidden[:, 0] if ids.shape[1] == 1 else hidden[torch.arange(len(last)), torch.tensor(last)]
-            return self._decoder.logits(rows).float()
-        kept = sorted(set(last or [0]))
+            found = (
+                hidden[:, 0]
+                if ids.shape[1] == 1
+                else hidden[torch.tensor(places[0]), torch.tensor(places[1])]
+            )
+            return self._decoder.logits(found).float()
+        rows, columns = places or ([0], [0])
+        kept = {each: number for number, each in enumerate(sorted(set(columns)))}
         out = self._run(
             ids,
             adapters,
             attention_mask=mask,
             position_ids=at,
             use_cache=True,
-            logits_to_keep=torch.tensor(kept),
+            logits_to_keep=torch.tensor(list(kept)),
             **{self._cache_name: self.cache},
         )
-        if last is None:
+        if places is None:
             return None
-        logits: torch.Tensor = out.logits[torch.arange(len(last)), [kept.index(each) for each in last]]
+        logits: torch.Tensor = out.logits[torch.tensor(rows), [kept[each] for each in columns]]
         return logits.float()
 
-    def prefill(self, group: Sequence[Answer], size: int) -> torch.Tensor | None:
+    def prefill(self, group: Sequence[Answer], size: int, every: bool = False) -> torch.Tensor | None:
         """Compute the next `size` tokens of one prompt, or several prompts of up to `size` tokens from their start.
 
         Returns:
             The logits after the last token of each prompt, [answers, vocabulary]; None if tokens of a prompt remain.
+            With `every`, those after each of the `size` tokens of the only prompt, [size, vocabulary].
         """
         first = group[0]
         start = first.cached
@@ -158,8 +164,12 @@ class Model:
             self.cache.write_to(slots, at, (first.slot, first.slot + 1, start + size))
             mask = self._masks.behind(start, size)
         ends = start + size >= len(first.start)
-        last = [len(part) - 1 for part in parts] if ends else None
-        logits = self._logits(ids, [each.adapter for each in group], at, mask, last)
+        places: tuple[Sequence[int], Sequence[int]] | None = None
+        if every:
+            places = [0] * size, range(size)
+        elif ends:
+            places = range(len(parts)), [len(part) - 1 for part in parts]
+        logits = self._logits(ids, [each.adapter for each in group], at, mask, places)
         for each, part in zip(group, parts, strict=True):
             each.cached += len(part)
         return logits
@@ -189,7 +199,7 @@ class Model:
             [None if each is None else each.adapter for each in holders],
             at,
             self._masks.one(positions, at, length),
-            [0] * len(holders),
+            (range(len(holders)), [0] * len(holders)),
         )
         assert logits is not None
         for each in running:

@@ -141,6 +141,26 @@ def choose(
     return tokens, found, failed
 
 
+def prompt_logprobs(logits: torch.Tensor, tokens: Sequence[int], count: int) -> list[TokenLogprob | None]:
+    """Return the log probability of each token with those of the `count` likeliest, by the logits before it."""
+    if not tokens:
+        return []
+    likely = torch.log_softmax(logits, -1)
+    own = likely.gather(-1, torch.tensor(tokens).unsqueeze(-1))
+    ranks = ((likely > own).sum(-1) + 1).tolist()
+    best = likely.topk(min(count, likely.shape[-1]))
+    found: list[TokenLogprob | None] = []
+    rows = zip(
+        tokens, own.squeeze(-1).tolist(), ranks, best.indices.tolist(), best.values.tolist(), strict=True
+    )
+    for token, value, rank, others, values in rows:
+        ranked = {other: (each, at) for at, (other, each) in enumerate(zip(others, values, strict=True), 1)}
+        ranked.setdefault(token, (value, rank))
+        top = tuple((other, each) for other, (each, _) in ranked.items())
+        found.append(TokenLogprob(token, value, top, tuple(at for _, at in ranked.values())))
+    return found
+
+
 def _drawn(logits: torch.Tensor, choices: Sequence[Choice], sorts: bool) -> list[int]:
     """Draw tokens by inverting the cumulative probabilities at one random number for each row."""
     params = [each.params for each in choices]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from skate.llm.openai.responses import Usage
@@ -33,6 +34,21 @@ class Answers:
         if new.prompt_logprobs is not None:
             self.prompt_logprobs[at] = new.prompt_logprobs
         self.kv_transfer_params = new.kv_transfer_params or self.kv_transfer_params
+
+
+async def prompt_alone(stream: AsyncGenerator[Increment, None]) -> AsyncGenerator[Increment, None]:
+    """Yield what a stream of one token says about the prompt, without that token."""
+    async with aclosing(stream) as found:
+        async for new in found:
+            yield replace(
+                new,
+                text="",
+                token_ids=[],
+                logprobs=None,
+                stop_reason=None,
+                finish_reason="length" if new.finish_reason == "stop" else new.finish_reason,
+                completion_tokens=0,
+            )
 
 
 async def merged(

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import aclosing
 from typing import Any, Protocol
 
@@ -19,10 +17,12 @@ from starlette.types import Receive, Scope, Send
 
 from skate.llm.errors import BadRequest, UnknownModel
 from skate.llm.openai import failures
+from skate.llm.openai.body import TooLarge, read_form, read_json
 from skate.llm.openai.client_identity import client_of
 from skate.llm.openai.keys import ApiKeys, KeyCheck
 from skate.llm.openai.model_service import ModelService
 from skate.llm.openai.requests import (
+    AudioRequest,
     ChatCompletionRequest,
     CompletionRequest,
     DetokenizeRequest,
@@ -36,26 +36,8 @@ from skate.llm.openai.requests import (
 from skate.llm.openai.responses import ModelCard, ModelList, as_json
 from skate.llm.openai.unread_body import UnreadBody
 
-#: The environment variable with the most bytes of a body. Longer bodies are rejected with 413.
-BODY_MAX_VARIABLE = "SKATE_LLM_MAX_BODY_BYTES"
-BODY_BYTES_MAX = 8 * 1024 * 1024
-#: The deepest nesting of a body. Real requests are not deeper, and depth costs stack in each parser.
-_DEPTH_MAX = 100
-#: Longer bodies are parsed in a thread.
-_SHORT_BYTES = 64 * 1024
-
-
 #: The paths of vLLM for one endpoint.
 RERANK_PATHS = ("/rerank", "/v1/rerank", "/v2/rerank")
-
-
-class TooLarge(Exception):
-    """A body exceeds the limit."""
-
-    def __init__(self, size: int, limit: int) -> None:
-        super().__init__(
-            f"the body of the request has {size:,} bytes or more, but this server accepts at most {limit:,}"
-        )
 
 
 class Models(Protocol):
@@ -133,6 +115,7 @@ def build_app(models: Models, *, api_keys: Collection[str] = (), metrics: bool =
         Route("/v1/score", endpoints.score, methods=["POST"]),
         *(Route(path, endpoints.rerank, methods=["POST"]) for path in RERANK_PATHS),
         Route("/v1/audio/transcriptions", endpoints.transcriptions, methods=["POST"]),
+        Route("/v1/audio/translations", endpoints.translations, methods=["POST"]),
         Route("/tokenize", endpoints.tokenize, methods=["POST"]),
         Route("/detokenize", endpoints.detokenize, methods=["POST"]),
         Route("/health", endpoints.health, methods=["GET"]),
@@ -172,16 +155,12 @@ class Endpoints:
         return await self._answer(request, "rerank", RerankRequest)
 
     async def transcriptions(self, request: Request) -> Response:
-        """Reject POST /v1/audio/transcriptions, because no engine here supports audio."""
-        return as_json(
-            failures.response(
-                501,
-                "transcriptions are not implemented: the engines of this server support only text; run an audio "
-                "model, such as whisper, with `vllm serve` beside it",
-                "server_error",
-                code="not_implemented",
-            )
-        )
+        """Answer POST /v1/audio/transcriptions."""
+        return await self._answer_to_audio(request, "transcriptions")
+
+    async def translations(self, request: Request) -> Response:
+        """Answer POST /v1/audio/translations."""
+        return await self._answer_to_audio(request, "translations")
 
     async def tokenize(self, request: Request) -> Response:
         """Answer POST /tokenize."""
@@ -213,10 +192,27 @@ class Endpoints:
     async def _answer(
         self, request: Request, method: str, kind: type[BaseModel], of_chat: type[BaseModel] | None = None
     ) -> Response:
-        try:
-            body = await _body(request)
+        async def parsed() -> BaseModel:
+            body = await read_json(request)
             model = of_chat if of_chat is not None and "messages" in body else kind
-            parsed: Any = model.model_validate(body)
+            return model.model_validate(body)
+
+        return await self._answer_to(request, method, parsed)
+
+    async def _answer_to_audio(self, request: Request, method: str) -> Response:
+        async def parsed() -> BaseModel:
+            audio, fields = await read_form(request)
+            own = {name: fields.pop(name) for name in ("model", "user") if name in fields}
+            stream = fields.get("stream", False)
+            return AudioRequest.model_validate({**own, "stream": stream, "audio": audio, "fields": fields})
+
+        return await self._answer_to(request, method, parsed)
+
+    async def _answer_to(
+        self, request: Request, method: str, parse: Callable[[], Awaitable[BaseModel]]
+    ) -> Response:
+        try:
+            parsed: Any = await parse()
             if parsed.model is None:
                 parsed.model = await self._only_model()
             if getattr(parsed, "request_id", "") is None:
@@ -299,50 +295,6 @@ def _bytes(event: str | bytes) -> bytes:
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _body(request: Request) -> dict[str, Any]:
-    limit = int(os.environ.get(BODY_MAX_VARIABLE) or BODY_BYTES_MAX)
-    announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > limit:
-        raise TooLarge(int(announced), limit)
-    parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > limit:
-            raise TooLarge(size, limit)
-        parts.append(part)
-    raw = b"".join(parts)
-    return _parsed(raw) if size <= _SHORT_BYTES else await asyncio.to_thread(_parsed, raw)
-
-
-def _parsed(raw: bytes) -> dict[str, Any]:
-    try:
-        body = json.loads(raw.decode("utf-8-sig"))
-        if b"\\u" in raw:  # JSON may contain a lone surrogate, which cannot be encoded later
-            json.dumps(body, ensure_ascii=False).encode()
-    except (ValueError, RecursionError) as error:
-        reason = "it has half of a surrogate pair" if isinstance(error, UnicodeEncodeError) else error
-        raise BadRequest(f"the body of the request is not JSON: {reason}") from None
-    if not isinstance(body, dict):
-        raise BadRequest("the body of the request must be a JSON object")
-    if raw.count(b"[") + raw.count(b"{") > _DEPTH_MAX:
-        _check_depth(body)
-    return body
-
-
-def _check_depth(body: object) -> None:
-    level: list[Any] = [body]
-    for _ in range(_DEPTH_MAX):
-        level = [
-            child
-            for each in level
-            for child in (each.values() if isinstance(each, dict) else each)
-            if isinstance(child, (dict, list))
-        ]
-        if not level:
-            return
-    raise BadRequest(f"the body of the request is nested more than {_DEPTH_MAX} levels deep")
 
 
 async def http_error(request: Request, error: Exception) -> Response:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from skate.llm.engine import Engine
+from skate.llm.engine import Engine, takes_media
 from skate.llm.errors import BadRequest, NotSupported
 from skate.llm.openai import request_checks
 from skate.llm.openai.requests import ChatCompletionRequest
@@ -86,8 +86,9 @@ class ChatTurns:
     An engine that has parsers of its own has the method `answer_parsers`, which takes the ToolOptions.
     """
 
-    def __init__(self, engine: Engine, options: ToolOptions, trusts_templates: bool) -> None:
+    def __init__(self, engine: Engine, model: str, options: ToolOptions, trusts_templates: bool) -> None:
         self._engine = engine
+        self._model = model
         self._options = options
         self._trusts_templates = trusts_templates
         self._renders: bool | None = None
@@ -111,7 +112,9 @@ class ChatTurns:
         if choice.mode != "none" or not self._options.exclude_tools_when_tool_choice_none:
             if choice.tools:
                 options["tools"] = [each.given for each in choice.tools]
-        messages = conversation.checked(request_checks.plain_messages(request.messages))
+        takes = self._engine.media if takes_media(self._engine) else frozenset()
+        plain = request_checks.plain_messages(request.messages, request.model or self._model, takes)
+        messages = conversation.checked(plain)
         turn = ChatTurn(params, messages, options.pop("chat_template", None), options)
         if turn.template is None and ("tools" in options or any("tool_calls" in each for each in messages)):
             turn.arranged = partial(self._arrange, choice)

@@ -10,16 +10,18 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from typing import Any
 
-from skate.llm.engine import Engine, embeds_for, generates_for
-from skate.llm.errors import BadRequest, PromptTooLong, UnknownModel
+from skate.llm.engine import Engine, embeds_for, generates_for, reads_audio, takes_media
+from skate.llm.errors import BadRequest, NotSupported, PromptTooLong, UnknownModel
 from skate.llm.increment_batcher import AT_THE_END
+from skate.llm.media import MediaPrompt
 from skate.llm.openai import beam_search, failures, logprobs, request_checks, scores, vectors
-from skate.llm.openai.answers import collected, merged, usage_of
+from skate.llm.openai.answers import collected, merged, prompt_alone, usage_of
 from skate.llm.openai.beam_search import BeamSearch
 from skate.llm.openai.chat_turn import ChatTurn, ChatTurns, of_tools
 from skate.llm.openai.events import DONE, Events
 from skate.llm.openai.metrics import Metrics
 from skate.llm.openai.requests import (
+    AudioRequest,
     ChatCompletionRequest,
     CompletionRequest,
     DetokenizeRequest,
@@ -33,6 +35,7 @@ from skate.llm.openai.requests import (
 )
 from skate.llm.openai.responses import (
     AnswerMessage,
+    AudioResponse,
     ChatChoice,
     ChatCompletionResponse,
     CompletionChoice,
@@ -45,7 +48,7 @@ from skate.llm.openai.responses import (
     Usage,
 )
 from skate.llm.output import Embedding, Increment
-from skate.llm.prompt_texts import PromptTexts
+from skate.llm.prompt_texts import Arranged, PromptTexts
 from skate.llm.sampling import SamplingParams
 from skate.llm.tool_calls.options import ToolOptions
 
@@ -77,7 +80,7 @@ class ModelService:
         trust_request_chat_template: bool = False,
         tools: ToolOptions | None = None,
     ) -> None:
-        self._turns = ChatTurns(engine, tools or ToolOptions(), trust_request_chat_template)
+        self._turns = ChatTurns(engine, model, tools or ToolOptions(), trust_request_chat_template)
         self._interval_s = stream_interval_s
         self.engine = engine
         self.model = model
@@ -194,6 +197,8 @@ class ModelService:
                 generate(each, params, name, adapter, every_s)
                 for each, name in zip(tokens, names, strict=True)
             ]
+        if request.max_tokens == 0:
+            streams = list(map(prompt_alone, streams))
         first, ends = True, {}
         async with aclosing(merged(streams)) as found:
             async for number, new in found:
@@ -224,6 +229,8 @@ class ModelService:
         limit = self.engine.info().max_model_len
         if len(prompt) >= limit:
             raise PromptTooLong(len(prompt), limit)
+        if isinstance(prompt, MediaPrompt):
+            raise BadRequest("use_beam_search does not work with media in messages", "use_beam_search")
         left = limit - len(prompt)
         return BeamSearch(
             lambda tokens, step, number: generate(
@@ -242,9 +249,7 @@ class ModelService:
     ) -> AsyncGenerator[Any, None]:
         turn = self._turns.turn(request)
         text = self.engine.text
-        tokens = await self._texts.chat(
-            turn.messages, turn.template, turn.options, client, arranged=turn.arranged
-        )
+        tokens = await self._conversation(turn.messages, turn.template, turn.options, client, turn.arranged)
         request_id = f"chatcmpl-{request.request_id or uuid.uuid4().hex}"
         found = self._increments([tokens], turn.params, request, request_id, started, client)
         count = turn.params.n
@@ -275,6 +280,18 @@ class ModelService:
             prompt_logprobs=logprobs.of_vllm(answers.prompt_logprobs.get(0), text),
             kv_transfer_params=answers.kv_transfer_params,
         )
+
+    async def _conversation(
+        self,
+        messages: Sequence[dict[str, Any]],
+        template: str | None,
+        options: dict[str, Any],
+        client: str,
+        arranged: Arranged | None = None,
+    ) -> list[int]:
+        """Return the tokens of a conversation; a model that takes media has a renderer for all of them."""
+        render = self.engine.render if takes_media(self.engine) else None
+        return await self._texts.chat(messages, template, options, client, arranged, render)
 
     async def _completions(
         self, request: CompletionRequest, started: float, client: str
@@ -387,7 +404,8 @@ class ModelService:
     async def _embeddings(self, request: EmbeddingRequest, client: str) -> AsyncGenerator[Any, None]:
         given: list[Prompt]
         if isinstance(request, EmbeddingChatRequest):
-            given = [await self._texts.chat(request_checks.plain_messages(request.messages), client=client)]
+            plain = request_checks.plain_messages(request.messages, request.model or self.model)
+            given = [await self._texts.chat(plain, client=client)]
         else:
             given = request_checks.prompts_of(request.input, "input")
         if any(not each for each in given):
@@ -412,6 +430,26 @@ class ModelService:
         if self._metrics is not None:
             self._metrics.prompt.inc(count)
 
+    def transcriptions(self, request: AudioRequest, client: str = "") -> AsyncGenerator[Any, None]:
+        """Answer POST /v1/audio/transcriptions."""
+        return self._answered(request, self._text_of_audio(request, "transcribe"))
+
+    def translations(self, request: AudioRequest, client: str = "") -> AsyncGenerator[Any, None]:
+        """Answer POST /v1/audio/translations."""
+        return self._answered(request, self._text_of_audio(request, "translate"))
+
+    async def _text_of_audio(self, request: AudioRequest, task: str) -> AsyncGenerator[Any, None]:
+        model = request.model or self.model
+        if self._adapter(request.model) is not None or not reads_audio(self.engine):
+            raise NotSupported(
+                f"the model {model!r} gives no text of audio; serve a model that does, such as Whisper, with the engine "
+                "vLLM",
+                "model",
+            )
+        async with aclosing(self.engine.text_of_audio(task, request.audio, request.fields, model)) as found:
+            async for each in found:
+                yield AudioResponse.model_validate(each) if isinstance(each, dict) else each
+
     def score(self, request: ScoreRequest, client: str = "") -> AsyncGenerator[Any, None]:
         """Answer POST /v1/score."""
         return self._answered(request, self._scored(request, scores.of_pairs, client))
@@ -435,11 +473,10 @@ class ModelService:
         if isinstance(request, TokenizeCompletionRequest):
             tokens = await self._texts.encode(request.prompt, request.add_special_tokens, client)
         else:
-            tokens = await self._texts.chat(
-                request_checks.plain_messages(request.messages),
-                options={"add_generation_prompt": request.add_generation_prompt},
-                client=client,
-            )
+            takes = self.engine.media if takes_media(self.engine) else frozenset()
+            messages = request_checks.plain_messages(request.messages, request.model or self.model, takes)
+            options = {"add_generation_prompt": request.add_generation_prompt}
+            tokens = await self._conversation(messages, None, options, client)
         strings = None
         if request.return_token_strs:
             strings = await self._texts.apart(

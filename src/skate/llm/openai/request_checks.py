@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from skate.llm.errors import BadRequest, NotSupported
+from skate.llm.media import check_part
 from skate.llm.openai.requests import (
     PROMPTS_MAX,
     ChatCompletionRequest,
@@ -76,10 +77,23 @@ def completion_params(request: CompletionRequest) -> SamplingParams:
         raise NotSupported("suffix is not supported by this server", "suffix")
     if request.best_of is not None and request.best_of != request.n:
         raise NotSupported("best_of other than n is not supported by this server", "best_of")
+    if request.max_tokens == 0:
+        _check_prompt_alone(request)
     echoed = request.echo and request.logprobs is not None and request.prompt_logprobs is None
-    return _params(
-        request, request.max_tokens, request.logprobs, {"prompt_logprobs": request.logprobs} if echoed else {}
-    )
+    # Engines generate at least one token; with max_tokens=0, `answers.prompt_alone` drops it.
+    most = 1 if request.max_tokens == 0 else request.max_tokens
+    return _params(request, most, request.logprobs, {"prompt_logprobs": request.logprobs} if echoed else {})
+
+
+def _check_prompt_alone(request: CompletionRequest) -> None:
+    if not request.echo:
+        raise BadRequest(
+            "max_tokens=0 asks for the prompt alone, which requires echo=true; set echo, or max_tokens to 1 or more",
+            "max_tokens",
+        )
+    for name in ("use_beam_search", "min_tokens"):
+        if getattr(request, name):
+            raise BadRequest(f"{name} does not work together with max_tokens=0; leave it out", name)
 
 
 def _params(
@@ -131,19 +145,22 @@ def _structure(given: dict[str, Any] | None) -> dict[str, Any]:
     )
 
 
-def plain_messages(messages: Sequence[ChatMessage]) -> list[dict[str, Any]]:
-    """Convert messages for chat templates: contents become text, and the role developer becomes system."""
+def plain_messages(
+    messages: Sequence[ChatMessage], model: str, takes: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """Convert messages for chat templates: the role developer becomes system, and contents without media text.
+
+    Raises BadRequest for media unless `takes` has its kind; `model` is the model's name for errors.
+    """
     found = []
     for number, message in enumerate(messages):
         plain = message.model_dump(exclude_none=True)
         if isinstance(message.content, list):
-            strange = [part.type for part in message.content if part.type != "text"]
-            if strange:
-                raise NotSupported(
-                    f"messages[{number}] has a part of type {strange[0]}; this server supports only text",
-                    "messages",
-                )
-            plain["content"] = "\n".join(part.text or "" for part in message.content)
+            for at, part in enumerate(plain["content"]):
+                if part["type"] != "text":
+                    check_part(part, f"messages[{number}].content[{at}]", model, takes)
+            if all(part.type == "text" for part in message.content):
+                plain["content"] = "\n".join(part.text or "" for part in message.content)
         plain.setdefault("content", "")
         if message.role == "developer":
             plain["role"] = "system"

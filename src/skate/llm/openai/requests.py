@@ -140,7 +140,7 @@ class CompletionRequest(GenerateRequest):
     """POST /v1/completions."""
 
     prompt: str | Tokens | list[str] | list[Tokens]
-    max_tokens: Int | None = Field(16, ge=1)
+    max_tokens: Int | None = Field(16, ge=0)
     logprobs: Int | None = Field(None, ge=0, le=5)
     echo: bool = False
     best_of: Int | None = None
@@ -184,6 +184,19 @@ class RerankRequest(Request):
     documents: str | list[str]
     top_n: Int = Field(0, ge=0)
     request_id: str | None = None
+
+
+class AudioRequest(Request):
+    """POST /v1/audio/transcriptions and /v1/audio/translations.
+
+    Args:
+        audio: the content of the file.
+        fields: the other fields, which the engine checks.
+    """
+
+    audio: bytes
+    fields: dict[str, Any] = Field(default_factory=dict)
+    stream: bool = False
 
 
 class TokenizeCompletionRequest(Request):

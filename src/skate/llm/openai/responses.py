@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from pydantic import BaseModel, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 from starlette.responses import Response
 
 
@@ -247,6 +247,14 @@ class ModelList(BaseModel):
 
     object: str = "list"
     data: list[ModelCard]
+
+
+class AudioResponse(BaseModel):
+    """The text of audio, with the other fields of vLLM's response, such as segments of verbose ones."""
+
+    model_config = ConfigDict(extra="allow")
+
+    text: str
 
 
 def as_json(found: Any) -> Response:

@@ -108,6 +108,13 @@ def told(
     )
     found: list[Message] = []
     for message in messages:
+        if (message["role"] == "tool" or message.get("tool_calls")) and not isinstance(
+            message["content"], str
+        ):
+            raise BadRequest(
+                "the chat template of this model knows no tools, so calls and their results may have only text",
+                "messages",
+            )
         if message["role"] == "tool":
             text = f"Result of {message['name']}: {message['content']}"
             if found and found[-1].get("role") == "user" and found[-1].pop("results", False):
@@ -123,7 +130,7 @@ def told(
     found = [{key: value for key, value in each.items() if key != "results"} for each in found]
     if not tools:
         return found
-    if found[0]["role"] == "system":
+    if found[0]["role"] == "system" and isinstance(found[0]["content"], str):
         found[0]["content"] = f"{found[0]['content']}\n\n{description}"
     else:
         found.insert(0, {"role": "system", "content": description})

@@ -135,5 +135,7 @@ def _flat(value: Any) -> str:
         if value and isinstance(value[0], int):
             return " ".join(map(str, value))
         return "\n".join(map(_flat, value))
+    if getattr(value, "type", "text") != "text":  # an image or other media of a message, which may be large
+        return hashlib.blake2b(str(value).encode("utf-8", "surrogatepass")).hexdigest()
     fields = {name: getattr(value, name, None) for name in ("role", "content", "text")}
     return _flat(fields) if any(fields.values()) else str(value)

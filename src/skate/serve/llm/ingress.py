@@ -52,6 +52,7 @@ DEFAULT_ENDPOINTS: dict[str, Callable[[FastAPI], Callable[..., Any]]] = {
     "score": lambda app: app.post("/v1/score"),
     "rerank": _posts(*RERANK_PATHS),
     "transcriptions": lambda app: app.post("/v1/audio/transcriptions"),
+    "translations": lambda app: app.post("/v1/audio/translations"),
     "tokenize": lambda app: app.post("/tokenize"),
     "detokenize": lambda app: app.post("/detokenize"),
     "health": lambda app: app.get("/health"),
@@ -176,8 +177,12 @@ class OpenAiIngress:
         return await self._endpoints.rerank(request)
 
     async def transcriptions(self, request: Request) -> Any:
-        """Reject POST /v1/audio/transcriptions."""
+        """Answer POST /v1/audio/transcriptions."""
         return await self._endpoints.transcriptions(request)
+
+    async def translations(self, request: Request) -> Any:
+        """Answer POST /v1/audio/translations."""
+        return await self._endpoints.translations(request)
 
     async def tokenize(self, request: Request) -> Any:
         """Answer POST /tokenize."""

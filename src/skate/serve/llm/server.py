@@ -12,10 +12,10 @@ from typing import Any
 
 from skate.llm.engine import Engine, EngineArgs
 from skate.llm.engines import SETTING, Choice, choose, find
-from skate.llm.openai import failures
 from skate.llm.openai.metrics import Metrics
 from skate.llm.openai.model_service import ModelService
 from skate.llm.openai.requests import (
+    AudioRequest,
     ChatCompletionRequest,
     CompletionRequest,
     DetokenizeRequest,
@@ -135,12 +135,24 @@ class LLMServer(EngineControls):
                 yield each
 
     async def transcriptions(
-        self, request: Any, raw_request_info: RawRequestInfo | None = None
+        self, request: AudioRequest, raw_request_info: RawRequestInfo | None = None
     ) -> AsyncGenerator[Any, None]:
-        """Reject a transcription, because no engine here supports audio."""
-        yield failures.response(
-            501, "transcriptions are not implemented: this model supports only text", "server_error"
-        )
+        """Write down audio."""
+        async with aclosing(
+            self._sent(self._serving.transcriptions(request, _client(raw_request_info)), raw_request_info)
+        ) as found:
+            async for each in found:
+                yield each
+
+    async def translations(
+        self, request: AudioRequest, raw_request_info: RawRequestInfo | None = None
+    ) -> AsyncGenerator[Any, None]:
+        """Write down audio in English."""
+        async with aclosing(
+            self._sent(self._serving.translations(request, _client(raw_request_info)), raw_request_info)
+        ) as found:
+            async for each in found:
+                yield each
 
     async def reset_prefix_cache(self) -> None:
         """Drop the cached prefixes of earlier prompts; no-op with engines that do not support it."""
