@@ -6,6 +6,7 @@ import logging
 import os
 import pickle
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -92,10 +93,11 @@ def test_a_killed_runner_begins_new_episodes(tmp_path: Path) -> None:
 
 
 class Notes(RLlibCallback):
-    """Counts the steps of an episode in itself, from its start to its end."""
+    """Counts the steps of an episode in itself, from its start to its end, and holds what cannot be pickled."""
 
     def __init__(self) -> None:
         self.steps: dict[str, int] = {}
+        self.lock = threading.Lock()
 
     def on_episode_start(self, *, episode: Any, **kwargs: Any) -> None:
         self.steps[episode.id_] = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from skate import cloudpickle
 from skate.rllib.callbacks.callbacks import RLlibCallback
 
 #: Moments for which an env runner has to have an episode object at hand.
@@ -48,6 +49,14 @@ def make_callback(
         function(*positional, **named)
 
 
+def _can_be_pickled(value: Any) -> bool:
+    try:
+        cloudpickle.dumps(value)
+    except Exception:  # a value may refuse in any way
+        return False
+    return True
+
+
 class Callbacks:
     """The callbacks of one process, as a config names them.
 
@@ -77,10 +86,19 @@ class Callbacks:
         return [*(getattr(each, moment) for each in self.objects), *self.functions(moment)]
 
     def get_state(self) -> list[tuple[str, dict[str, Any]]]:
-        """Return what objects that follow episodes have noted of them, by the names of their classes."""
+        """Return what objects that follow episodes have noted of them, by the names of their classes.
+
+        Attributes that cannot be pickled, such as open files, are left out.
+        """
         if not any(map(self.has, EPISODE_MOMENTS)):
             return []
-        return [(type(each).__qualname__, dict(vars(each))) for each in self.objects]
+        return [
+            (
+                type(each).__qualname__,
+                {name: value for name, value in vars(each).items() if _can_be_pickled(value)},
+            )
+            for each in self.objects
+        ]
 
     def set_state(self, state: Sequence[tuple[str, dict[str, Any]]]) -> None:
         """Take what `get_state` returned; objects of other classes are left as they are."""
