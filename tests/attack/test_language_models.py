@@ -20,7 +20,8 @@ from skate.llm import EngineArgs, SamplingParams
 from skate.llm.embedded.engine import EmbeddedEngine
 from skate.llm.embedded.sampler import Choice, choose
 from skate.llm.errors import BadRequest
-from skate.llm.openai.app import BODY_BYTES_MAX, LocalModels, build_app
+from skate.llm.openai.app import LocalModels, build_app
+from skate.llm.openai.body import BODY_BYTES_MAX
 from skate.llm.openai.model_service import ModelService
 from tests.conformance.waiting import wait_for
 from tests.llm import tiny
