@@ -4,11 +4,37 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import resource
+import socket
 
 from skate.wire.limits import LimitReached, no_more_processes
 
 MARGIN = 64
+#: The lowest number that no program takes for its input or output.
+_FIRST_FREE = 3
+
+
+def socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Return two connected sockets whose descriptors are not those of input and output.
+
+    A program may have closed its output. A socket with that number would get what it prints.
+    """
+    ours, theirs = socket.socketpair()
+    try:
+        return _above_output(ours), _above_output(theirs)
+    except OSError:
+        ours.close()
+        theirs.close()
+        raise
+
+
+def _above_output(sock: socket.socket) -> socket.socket:
+    if sock.fileno() >= _FIRST_FREE:
+        return sock
+    moved = socket.socket(fileno=fcntl.fcntl(sock.fileno(), fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE))
+    sock.close()
+    return moved
 
 
 class Descriptors:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skate.node.worker.descendants import end_group
-from skate.node.worker.descriptors import Descriptors
+from skate.node.worker.descriptors import Descriptors, socket_pair
 from skate.node.worker.environments import Environments
 from skate.node.worker.exit_report import could_not_begin, details
 from skate.node.worker.launcher import PYTHON, Launcher, how_it_ended
@@ -103,7 +103,7 @@ class WorkerPool:
             self._refuse(cid, f"its job {job} has ended")
             return
         try:
-            ours, theirs = socket.socketpair()
+            ours, theirs = socket_pair()
         except OSError as error:
             self._cannot_start(cid, error)
             return
