@@ -10,8 +10,8 @@ _COMMON_CONNECTORS = (
 )  # fmt: skip
 
 _EXPERIMENTS = {
-    "skate.rllib.utils.scripts.experiments": ("run_rllib_example_script_experiment", "should_stop"),
-    "skate.rllib.utils.scripts.options": ("add_rllib_example_script_args",),
+    "skate.rllib.scripts.experiments": ("run_rllib_example_script_experiment", "should_stop"),
+    "skate.rllib.scripts.options": ("add_rllib_example_script_args",),
 }
 
 RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
@@ -136,7 +136,7 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     },
     "rllib.utils.test_utils": {
         **_EXPERIMENTS,
-        "skate.rllib.utils.scripts.checks": (
+        "skate.rllib.scripts.checks": (
             "check", "check_learning_achieved", "check_train_results_new_api_stack",
         ),
     },

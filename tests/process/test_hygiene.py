@@ -73,7 +73,7 @@ def test_driver_that_is_killed_leaves_no_process(
     heard = "    import signal\n" + "".join(
         f"    signal.signal(signal.{each}, signal.SIG_DFL)\n" for each in ("SIGQUIT", "SIGHUP")
     )
-    started = program(BUSY + heard + "    print('up', flush=True); time.sleep(60)")
+    started = program(BUSY + heard + "    print('up', flush=True)\n    while True: signal.pause()")
     started.wait_for_output("^up")
     assert len(started.others()) >= 3  # the zygote, the actor, the task
     os.kill(started.process.pid, number)

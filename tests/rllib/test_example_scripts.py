@@ -17,6 +17,13 @@ from skate.rllib.algorithms.ppo import PPOConfig
 from skate.rllib.env.env_runner_group import synchronous_parallel_sample
 from skate.rllib.env.nested import BatchedNdArray
 from skate.rllib.env.spaces import Repeated
+from skate.rllib.scripts.checks import (
+    check,
+    check_learning_achieved,
+    check_train_results_new_api_stack,
+)
+from skate.rllib.scripts.experiments import run_rllib_example_script_experiment, should_stop
+from skate.rllib.scripts.options import add_rllib_example_script_args
 from skate.rllib.utils.lambda_defaultdict import LambdaDefaultDict
 from skate.rllib.utils.postprocessing.padded_sequences import (
     create_mask_and_seq_lens,
@@ -25,13 +32,6 @@ from skate.rllib.utils.postprocessing.padded_sequences import (
     unpad_data_if_necessary,
 )
 from skate.rllib.utils.postprocessing.value_predictions import compute_value_targets
-from skate.rllib.utils.scripts.checks import (
-    check,
-    check_learning_achieved,
-    check_train_results_new_api_stack,
-)
-from skate.rllib.utils.scripts.experiments import run_rllib_example_script_experiment, should_stop
-from skate.rllib.utils.scripts.options import add_rllib_example_script_args
 
 
 @pytest.fixture(scope="module")

@@ -60,8 +60,8 @@ class VllmMedia:
         tokens = params.TokenizeParams(max_total_tokens=config.max_model_len, add_special_tokens=False)
         try:
             _, (rendered,) = await self._renderer.render_chat_async([list(messages)], chat, tokens)
-        except Exception as error:
-            # Broken data, a file that is not there, or a host that does not answer.
+        except Exception as error:  # aiohttp, whose errors some are, is imported only by vLLM
+            # Broken data, a file that is not there, or a host that does not answer; others are raised again.
             if isinstance(error, _UNREADABLE) or _is_of_http(error):
                 raise BadRequest(f"the media of messages cannot be read: {error}", "messages") from error
             raise

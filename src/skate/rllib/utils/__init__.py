@@ -1,4 +1,4 @@
-"""Names that programs import from ``ray.rllib.utils``."""
+"""The modules of ``ray.rllib.utils``, which programs import by these paths. What has no such path stands elsewhere."""
 
 from __future__ import annotations
 

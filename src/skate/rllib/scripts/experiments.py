@@ -13,13 +13,13 @@ from typing import Any
 
 import skate
 from skate import tune
+from skate.rllib.scripts.options import add_rllib_example_script_args
 from skate.rllib.utils.metrics import (
     ENV_RUNNER_RESULTS,
     EPISODE_RETURN_MEAN,
     EVALUATION_RESULTS,
     NUM_ENV_STEPS_SAMPLED_LIFETIME,
 )
-from skate.rllib.utils.scripts.options import add_rllib_example_script_args
 from skate.rllib.utils.serialization import convert_numpy_to_python_primitives
 
 _RETURN = f"{ENV_RUNNER_RESULTS}/{EPISODE_RETURN_MEAN}"
