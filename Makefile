@@ -59,7 +59,7 @@ retrieval: $(VENV)/.retrieval  ## answer questions about Python's documentation:
 	@$(BIN)/python examples/retrieval $(ARGS)
 
 test: $(VENV)/.dev  ## the whole test suite; ARGS="-k actor -x" goes to pytest
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m tests.suite $(ARGS)
 
 browser:  ## install Chromium and its driver, which the tests of pages need (Debian, as root)
 	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then :; \

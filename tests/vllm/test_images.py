@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import io
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -19,6 +17,7 @@ from PIL import Image
 from skate.serve.llm import build_openai_app
 from tests.vllm import models, serving
 from tests.vllm.models import text_of
+from tests.vllm.pictures import data, image, part
 from tests.vllm.serving import GREEDY
 
 #: The text of the conversations, in which the template adds a mark for each image.
@@ -38,21 +37,6 @@ class _Files(SimpleHTTPRequestHandler):
 
     def log_message(self, *args: Any) -> None:
         """Say nothing."""
-
-
-def image(color: str, size: tuple[int, int] = (48, 40)) -> Image.Image:
-    return Image.new("RGB", size, color)
-
-
-def part(url: str) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": url}}
-
-
-def data(color: str) -> dict[str, Any]:
-    """An image as a part of a message."""
-    with io.BytesIO() as file:
-        image(color).save(file, "PNG")
-        return part(f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}")
 
 
 def asks(*parts: dict[str, Any]) -> list[Any]:

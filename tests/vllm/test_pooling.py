@@ -11,7 +11,7 @@ import openai
 import pytest
 
 from skate.serve.llm import build_openai_app
-from tests.vllm import models, serving
+from tests.vllm import models, pictures, serving
 
 TEXTS = ["a query", "a document", "quite another text"]
 
@@ -23,11 +23,14 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def url(pairs: Path) -> Iterator[str]:
+    # vLLM's own class for LLaVA needs torchvision, which is not there.
+    sees = {"task": "embed", "model_impl": "transformers", "limit_mm_per_prompt": {"image": 1}}
     configs = [
         serving.config(models.text_model(pairs.parent / "text"), "embed", engine_kwargs={"task": "embed"}),
         serving.config(pairs, "pairs", engine_kwargs={"task": "score"}),
+        serving.config(models.image_model(pairs.parent / "sees"), "sees", engine_kwargs=sees),
     ]
-    with serving.served(build_openai_app({"llm_configs": configs}), cpus=6) as found:
+    with serving.served(build_openai_app({"llm_configs": configs}), cpus=8) as found:
         yield found
 
 
@@ -51,6 +54,35 @@ def test_embeddings(url: str) -> None:
             client.embeddings.create(model="embed", input="x" * 300)
         with pytest.raises(openai.BadRequestError):
             client.completions.create(model="embed", prompt="ab")
+
+
+def test_conversations_have_embeddings(url: str) -> None:
+    hello = [{"role": "user", "content": "Hi"}]
+    prompt = serving.PROMPT.removesuffix("<|assistant|>")
+    tokens = post(url, "/tokenize", model="embed", prompt=prompt, add_special_tokens=False)["tokens"]
+    wanted = post(url, "/v1/embeddings", model="embed", input=tokens)["data"][0]["embedding"]
+    found = post(url, "/v1/embeddings", model="embed", messages=hello)["data"][0]["embedding"]
+    assert found == pytest.approx(wanted, abs=1e-3)
+
+
+def test_images_in_conversations_have_embeddings(url: str) -> None:
+    def vector(*parts: dict[str, Any]) -> Any:
+        content = [*parts, {"type": "text", "text": "Hi"}]
+        body = {"model": "sees", "messages": [{"role": "user", "content": content}]}
+        return post(url, "/v1/embeddings", **body)["data"][0]["embedding"]
+
+    red, blue, none = vector(pictures.data("red")), vector(pictures.data("blue")), vector()
+    assert vector(pictures.data("red")) == pytest.approx(red, abs=1e-3)
+    for one, other in ((red, blue), (red, none)):
+        assert sum(x * y for x, y in zip(one, other, strict=True)) < 0.999
+    assert (
+        httpx.post(
+            f"{url}/v1/embeddings",
+            json={"model": "embed", "messages": [{"role": "user", "content": [pictures.data("red")]}]},
+            timeout=60,
+        ).status_code
+        == 400
+    )
 
 
 def test_scores_of_embeddings_are_their_similarity(url: str) -> None:

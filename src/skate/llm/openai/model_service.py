@@ -24,6 +24,7 @@ from skate.llm.openai.requests import (
     AudioRequest,
     ChatCompletionRequest,
     CompletionRequest,
+    ConversationRequest,
     DetokenizeRequest,
     EmbeddingChatRequest,
     EmbeddingRequest,
@@ -81,6 +82,7 @@ class ModelService:
         tools: ToolOptions | None = None,
     ) -> None:
         self._turns = ChatTurns(engine, model, tools or ToolOptions(), trust_request_chat_template)
+        self._trusts_templates = trust_request_chat_template
         self._interval_s = stream_interval_s
         self.engine = engine
         self.model = model
@@ -293,6 +295,15 @@ class ModelService:
         render = self.engine.render if takes_media(self.engine) else None
         return await self._texts.chat(messages, template, options, client, arranged, render)
 
+    async def _unanswered(
+        self, request: ConversationRequest, client: str, generation_prompt: bool
+    ) -> list[int]:
+        """Return the tokens of a conversation that is not answered, with the prompt for an answer by default or not."""
+        takes = self.engine.media if takes_media(self.engine) else frozenset()
+        messages = request_checks.plain_messages(request.messages, request.model or self.model, takes)
+        options = request_checks.conversation_options(request, self._trusts_templates, generation_prompt)
+        return await self._conversation(messages, options.pop("chat_template", None), options, client)
+
     async def _completions(
         self, request: CompletionRequest, started: float, client: str
     ) -> AsyncGenerator[Any, None]:
@@ -402,15 +413,15 @@ class ModelService:
         yield (events.usage(last) if with_usage else "") + DONE
 
     async def _embeddings(self, request: EmbeddingRequest, client: str) -> AsyncGenerator[Any, None]:
-        given: list[Prompt]
         if isinstance(request, EmbeddingChatRequest):
-            plain = request_checks.plain_messages(request.messages, request.model or self.model)
-            given = [await self._texts.chat(plain, client=client)]
+            tokens = [await self._unanswered(request, client, generation_prompt=False)]
         else:
             given = request_checks.prompts_of(request.input, "input")
-        if any(not each for each in given):
-            raise BadRequest("input contains an empty text", "input")
-        tokens = await self._tokens(given, client)
+            if any(not each for each in given):
+                raise BadRequest("input contains an empty text", "input")
+            tokens = await self._tokens(given, client)
+        if not all(tokens):
+            raise BadRequest("the chat template leaves nothing of these messages", "messages")
         adapter = self._adapter(request.model)
         request_id = f"embd-{request.request_id or uuid.uuid4().hex}"
         made = await self._embed(tokens, request_id, adapter, client)
@@ -473,10 +484,7 @@ class ModelService:
         if isinstance(request, TokenizeCompletionRequest):
             tokens = await self._texts.encode(request.prompt, request.add_special_tokens, client)
         else:
-            takes = self.engine.media if takes_media(self.engine) else frozenset()
-            messages = request_checks.plain_messages(request.messages, request.model or self.model, takes)
-            options = {"add_generation_prompt": request.add_generation_prompt}
-            tokens = await self._conversation(messages, None, options, client)
+            tokens = await self._unanswered(request, client, generation_prompt=True)
         strings = None
         if request.return_token_strs:
             strings = await self._texts.apart(

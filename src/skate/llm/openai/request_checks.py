@@ -12,6 +12,7 @@ from skate.llm.openai.requests import (
     ChatCompletionRequest,
     ChatMessage,
     CompletionRequest,
+    ConversationRequest,
     GenerateRequest,
 )
 from skate.llm.sampling import SamplingParams
@@ -44,7 +45,31 @@ def chat_params(request: ChatCompletionRequest) -> SamplingParams:
     return _params(request, most, logprobs, _structure(request.response_format))
 
 
-def template_options(request: ChatCompletionRequest, trusted: bool) -> dict[str, Any]:
+def conversation_options(
+    request: ConversationRequest, trusted: bool, generation_prompt: bool
+) -> dict[str, Any]:
+    """Return the chat template's arguments for a conversation that is not answered; see `template_options`.
+
+    Args:
+        request: the request.
+        trusted: True to accept a template in the request.
+        generation_prompt: True if the prompt for an answer is added by default.
+    """
+    options = template_options(request, trusted)
+    adds = request.add_generation_prompt
+    if request.continue_final_message:
+        if adds:
+            raise BadRequest(
+                "add_generation_prompt and continue_final_message cannot both be true; set one of them",
+                "continue_final_message",
+            )
+        options["continue_final_message"] = True
+        generation_prompt = False
+    options["add_generation_prompt"] = generation_prompt if adds is None else adds
+    return options
+
+
+def template_options(request: ChatCompletionRequest | ConversationRequest, trusted: bool) -> dict[str, Any]:
     """Return the chat template's arguments, including `chat_template` if the request has one and is trusted.
 
     Raises BadRequest for an untrusted template, and for arguments of the tokenizer rather than the template.

@@ -156,10 +156,19 @@ class EmbeddingCompletionRequest(Request):
     request_id: str | None = None
 
 
-class EmbeddingChatRequest(Request):
-    """POST /v1/embeddings for a conversation."""
+class ConversationRequest(Request):
+    """Base class of requests that need the tokens of a conversation, but no answer to it."""
 
     messages: list[ChatMessage] = Field(min_length=1, max_length=MESSAGES_MAX)
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool = False
+    chat_template: str | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+
+
+class EmbeddingChatRequest(ConversationRequest):
+    """POST /v1/embeddings for a conversation; without the prompt for an answer, unless requested."""
+
     encoding_format: Literal["float", "base64"] = "float"
     dimensions: Int | None = Field(None, ge=1)
     request_id: str | None = None
@@ -207,11 +216,9 @@ class TokenizeCompletionRequest(Request):
     return_token_strs: bool = False
 
 
-class TokenizeChatRequest(Request):
-    """POST /tokenize for a conversation."""
+class TokenizeChatRequest(ConversationRequest):
+    """POST /tokenize for a conversation; with the prompt for an answer, unless it continues the last message."""
 
-    messages: list[ChatMessage] = Field(min_length=1, max_length=MESSAGES_MAX)
-    add_generation_prompt: bool = True
     return_token_strs: bool = False
 
 
