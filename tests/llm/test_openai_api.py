@@ -318,33 +318,30 @@ def test_embeddings_of_fewer_dimensions_are_the_first_ones(client: openai.OpenAI
 
 
 def test_conversations_are_embedded_without_the_prompt_for_an_answer(url: str) -> None:
-    hello = [{"role": "user", "content": "Hi"}]
-
     def post(path: str, **body: Any) -> Any:
-        found = httpx.post(url + path, json={"model": "tiny", "messages": hello, **body})
+        found = httpx.post(url + path, json={"model": "tiny", **body})
         return found.json() if found.status_code == 200 else found.json()["error"]
 
+    def tokens(prompt: str) -> Any:
+        return post("/tokenize", prompt=prompt, add_special_tokens=False)["tokens"]
+
+    hello = {"messages": [{"role": "user", "content": "Hi"}]}
     prompt = "<|user|>Hi\n"
-    template = "{{ messages[-1]['content'] }}{% if add_generation_prompt %}>{% endif %}"
-    for body, more in (({}, ""), ({"add_generation_prompt": True}, "<|assistant|>")):
-        tokens = post("/tokenize", **{"add_generation_prompt": False, **body})["tokens"]
-        assert (
-            tokens
-            == post("/tokenize", messages=None, prompt=prompt + more, add_special_tokens=False)["tokens"]
-        )
+    for adds, more in ((None, ""), (True, "<|assistant|>")):
+        body = hello if adds is None else {**hello, "add_generation_prompt": adds}
         found = post("/v1/embeddings", **body)
-        assert found["usage"]["prompt_tokens"] == len(tokens)
-        wanted = post("/v1/embeddings", messages=None, input=tokens)["data"][0]["embedding"]
-        assert found["data"][0]["embedding"] == pytest.approx(wanted, abs=1e-5)
-    refused = post("/v1/embeddings", add_generation_prompt=True, continue_final_message=True)
-    assert refused["param"] == "continue_final_message"
-    assert "program" in post("/v1/embeddings", chat_template=template)["message"]
-    assert "argument of the tokenizer" in post("/tokenize", chat_template_kwargs={"padding": True})["message"]
-    open_ended = post("/tokenize", continue_final_message=True)["tokens"]
+        wanted = post("/v1/embeddings", input=tokens(prompt + more))
+        assert found["usage"] == wanted["usage"]
+        assert found["data"][0]["embedding"] == pytest.approx(wanted["data"][0]["embedding"], abs=1e-5)
+    both = post("/v1/embeddings", **hello, add_generation_prompt=True, continue_final_message=True)
+    assert both["param"] == "continue_final_message"
+    assert "is a program" in post("/v1/embeddings", **hello, chat_template="{{ messages }}")["message"]
     assert (
-        open_ended
-        == post("/tokenize", messages=None, prompt="<|user|>Hi", add_special_tokens=False)["tokens"]
+        "argument of the tokenizer"
+        in post("/tokenize", **hello, chat_template_kwargs={"padding": True})["message"]
     )
+    assert post("/tokenize", **hello)["tokens"] == tokens(prompt + "<|assistant|>")
+    assert post("/tokenize", **hello, continue_final_message=True)["tokens"] == tokens("<|user|>Hi")
 
 
 def test_documents_are_ranked_by_their_scores(url: str) -> None:
