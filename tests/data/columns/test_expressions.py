@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import pickle
+from functools import partial
 from typing import Any
 
 import cloudpickle
@@ -191,6 +192,10 @@ def test_namespaces(expression: Any, expected: list[Any]) -> None:
     assert values(expression, both) == expected
 
 
+#: Patterns with matches of no characters, at which Arrow would split without end.
+EMPTY_MATCHES = ("", "x*", "(a)|(b)?", r"\b", "^", ".*")
+
+
 @pytest.mark.parametrize(
     ("wrong", "error", "text"),
     [
@@ -217,6 +222,8 @@ def test_namespaces(expression: Any, expected: list[Any]) -> None:
         (lambda: col("l").list["a"], TypeError, "integers or slices"),
         (lambda: col("l").list.sort("up"), ValueError, "ascending"),
         (lambda: col("st").struct[1.5], TypeError, "strings or integers"),
+        *((partial(s.str.split_regex, each), ValueError, "between two characters") for each in EMPTY_MATCHES),
+        (lambda: values(s.str.split_regex("(")), pa.ArrowInvalid, "Invalid regular expression"),
         (lambda: random(seed=-1), ValueError, "seed"),
         (lambda: udf(5), TypeError, "return_dtype"),
     ],

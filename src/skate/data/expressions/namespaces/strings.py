@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from skate.data.expressions.namespaces.base import Namespace
 
 if TYPE_CHECKING:
@@ -132,7 +135,8 @@ class StringNamespace(Namespace):
         return self._call("split", "split_pattern", pattern, *args, **kwargs)
 
     def split_regex(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
-        """Split at matches of a regular expression."""
+        """Split at matches of a regular expression. Raises ValueError if it may match without a character."""
+        _check_matches_are_not_empty(pattern)
         return self._call("split_regex", "split_pattern_regex", pattern, *args, **kwargs)
 
     def extract(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
@@ -199,3 +203,22 @@ class StringNamespace(Namespace):
         if characters is None:
             return self._call("rstrip", "utf8_rtrim_whitespace")
         return self._call("rstrip", "utf8_rtrim", characters)
+
+
+#: Texts in which patterns such as `x*`, `^` and `\\b` have a match of no characters.
+_PROBES = ("", "a b")
+
+
+def _check_matches_are_not_empty(pattern: str) -> None:
+    """Raise ValueError for a pattern at whose matches Arrow would split without end, taking up more and more memory."""
+    for probe in _PROBES:
+        try:
+            marked = pc.replace_substring_regex(probe, pattern, "|").as_py()
+        except pa.ArrowInvalid:  # not a pattern: the expression says so with its column
+            return
+        marks = marked.count("|")
+        if marks > len(probe) - (len(marked) - marks):
+            raise ValueError(
+                f"split_regex() got the pattern {pattern!r}, which also matches between two characters; use one whose "
+                "matches have at least one character, such as 'x+' instead of 'x*'"
+            )
