@@ -125,11 +125,10 @@ def computations(draw: Any) -> Any:
 def aggregates(name: str, ignore_nulls: bool) -> list[Any]:
     kind = SCHEMA.field(name).type
     found = [Count(), Count(name, ignore_nulls=ignore_nulls)]
-    ordered = not (pa.types.is_decimal(kind) or pa.types.is_duration(kind))
-    found += [Min(name, ignore_nulls), Max(name, ignore_nulls)] if ordered else []
-    if name in "kiufgb":
+    found += [] if pa.types.is_duration(kind) else [Min(name, ignore_nulls), Max(name, ignore_nulls)]
+    if name in "kiufgbc":
         found += [Sum(name, ignore_nulls), Mean(name, ignore_nulls)]
-    if name in "iufg":
+    if name in "iufgc":
         found += [Std(name, ignore_nulls, 1), Std(name, ignore_nulls, 0, "s0")]
     return found
 
