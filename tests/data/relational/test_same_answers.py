@@ -223,6 +223,18 @@ def test_groups(table: pa.Table, keys: list[str], name: str, ignore_nulls: bool)
     check(ds, exact=False)
 
 
+def test_sums_of_decimals_are_exact() -> None:
+    large = decimal.Decimal("9" * 18 + ".99")
+    for digits, staged in ((20, True), (21, False)):
+        column = pa.array([large, large, None, -large, large], pa.decimal128(digits, 2))
+        ds = dataset(pa.table({"c": column, "k": [1, 1, 1, 2, 1]}))
+        sums = ds.groupby("k").aggregate(Sum("c"), Sum("c", False, "all"), Count())
+        assert is_staged(sums) == staged
+        assert check(sums)["sum(c)"].to_pylist() == [3 * large, -large]
+        ends = ds.aggregate(Min("c"), Max("c"), Mean("c"))
+        assert ends == {"min(c)": -large, "max(c)": large, "mean(c)": float(large) / 2}
+
+
 @of_groups
 @some
 def test_distinct_values(table: pa.Table, keys: list[str], name: str, ignore_nulls: bool) -> None:

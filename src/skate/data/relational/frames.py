@@ -98,6 +98,8 @@ class Frames:
             return self._union(node, place.before_union())
         if isinstance(node, logical.Filter):
             before = self.of(node.inputs[0], place)
+            if isinstance(node.inputs[0], logical.Read) and self.scans.are_filtered(node.inputs[0]):
+                return before
             lazy = before.lazy.filter(self._over(before).condition(node.predicate))
             return before._replace(lazy=lazy, is_filtered=True)
         if isinstance(node, logical.Project):

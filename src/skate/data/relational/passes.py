@@ -141,7 +141,11 @@ def in_passes(polars: Any, plan: logical.Operator, most: int) -> Passes | None:
     kernel = getattr(plan, "kernel", None)
     if not isinstance(plan, logical.Exchange) or type(kernel) not in (AggregateKernel, SortKernel):
         return None
-    if plan.partitions is not None or not getattr(kernel, "keys", True) or getattr(kernel, "boundaries", None):
+    if (
+        plan.partitions is not None
+        or not getattr(kernel, "keys", True)
+        or getattr(kernel, "boundaries", None)
+    ):
         return None
     size = flowing_bytes(plan)
     if size is None:

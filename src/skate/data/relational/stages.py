@@ -95,7 +95,9 @@ class _Stages:
             self.done[id(plan)] = found
         return found
 
-    def _frame(self, plan: logical.Operator, is_last: bool) -> Frame | LateFrame | DistinctFrame | Passes | None:
+    def _frame(
+        self, plan: logical.Operator, is_last: bool
+    ) -> Frame | LateFrame | DistinctFrame | Passes | None:
         steps = list(plan.walk())
         # A scan whose rows go to users' functions stays with them in the workers.
         gains = any(isinstance(each, logical.Exchange) for each in steps) or (
