@@ -90,13 +90,15 @@ def test_random_rows(tmp_path: Path, table: pa.Table, name: str, other: str, dow
     kept = ds.filter(expr=col("i") > 0)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(passes, "_SLACK", 100)
+        keys = [name] if other == name else [name, other]
+        groups = ds.groupby(keys).aggregate(Count(), Sum("f"), Max("s"))
         for plan in (
             ds.sort([name, "z"], descending=[down, False]),
             kept.sort(name, descending=down),
-            ds.groupby([name] if other == name else [name, other]).aggregate(Count(), Sum("f"), Max("s")),
+            groups,
         ):
-            if table.num_rows:
-                assert with_passes(patch, plan, count)
+            # Few groups fit without passes.
+            assert with_passes(patch, plan, count) or plan is groups or not table.num_rows
             check(plan, exact=False)
 
 
@@ -105,11 +107,12 @@ def test_each_pass_reads_its_part(rows: Dataset, made: list[Any], monkeypatch: p
     assert with_passes(monkeypatch, groups, 5)
     del made[:]
     assert check(groups, exact=False).num_rows == ROWS
-    # The first is that of the plan.
-    sizes = [each.lazy.collect().height for each in made[1:]]
+    # The first two are those of plans.
+    sizes = [each.lazy.collect().height for each in made[2:]]
     assert len(sizes) == 5 and sum(sizes) == ROWS and max(sizes) <= ROWS // 5 + 1
     assert groups.count() == ROWS
-    assert [row["many"] for row in groups.limit(2).iter_rows()] == [0, 3]
+    first = sorted((row * 7919) % 100_003 for row in range(ROWS))[:2]
+    assert [row["many"] for row in groups.limit(2).iter_rows()] == first
 
 
 def test_a_filter_leaves_fewer_passes(
@@ -128,8 +131,9 @@ def test_a_filter_leaves_fewer_passes(
 def test_many_rows_of_one_key(rows: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     ordered = rows.sort("most")
     assert with_passes(monkeypatch, ordered, 5)
-    check(ordered)
+    found = whole(ordered)
     assert "Polars" not in ordered.stats(), "a sort cannot divide them"
+    assert found["most"].to_pylist() == sorted(whole(rows)["most"].to_pylist())
     groups = rows.groupby("most").aggregate(Count(), Max("text"))
     assert with_passes(monkeypatch, groups, 5)
     check(groups)
