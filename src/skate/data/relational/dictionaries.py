@@ -28,8 +28,9 @@ _ROWS = 1 << 14
 _ROWS_OF_A_TEXT = 16
 #: How many times as many rows to look at next.
 _MORE = 8
-#: The first rows of up to this many row groups are read sooner than threads start.
+#: The first rows of up to this many row groups, and so many rows in all, are read sooner than threads start.
 _AT_HAND = 16
+_ROWS_AT_HAND = 1 << 18
 
 
 class _Chunk(NamedTuple):
@@ -60,9 +61,11 @@ def distinct_texts(
         _check(is_wanted)
         return _of_all_rows(chunk, field)
 
-    found = _each(at_first, chunks, _AT_HAND)
-    left = [at for at, values in enumerate(found) if values is None]
-    for at, values in zip(left, _each(at_last, [chunks[at] for at in left], 1), strict=True):
+    found = _each(at_first, chunks, len(chunks) <= _AT_HAND)
+    places = [at for at, values in enumerate(found) if values is None]
+    left = [chunks[at] for at in places]
+    are_few = sum(chunk.column.num_values for chunk in left) <= _ROWS_AT_HAND
+    for at, values in zip(places, _each(at_last, left, are_few), strict=True):
         found[at] = values
     return [pa.table([values], schema=pa.schema([field])) for values in found]
 
@@ -72,9 +75,9 @@ def _check(is_wanted: Callable[[], bool]) -> None:
         raise StageRefused("the stage was closed")
 
 
-def _each(function: Callable[[_Chunk], Any], chunks: Sequence[_Chunk], at_hand: int) -> list[Any]:
-    """Return the results of a function, computed in threads if there are more than some chunks."""
-    if len(chunks) <= at_hand:
+def _each(function: Callable[[_Chunk], Any], chunks: Sequence[_Chunk], here: bool) -> list[Any]:
+    """Return the results of a function, computed here or in threads."""
+    if here or not chunks:
         return list(map(function, chunks))
     with ThreadPoolExecutor(min(len(chunks), available_cpus()), "skate-scan") as pool:
         return list(pool.map(function, chunks))

@@ -31,6 +31,8 @@ _PASSES = 32
 _PASSES_FROM_DISK = 6
 #: The share of the machine's memory that files may have so that the kernel is likely to keep them.
 _KEPT = 0.5
+#: The bytes of groups, at most as many as rows, are so many times those of the rows.
+GROUPS_TIMES = 2
 #: The rows whose keys are sampled.
 _SAMPLE = 1 << 16
 #: A range may have this many times its share of the rows of a sort, because of rows with one key.
@@ -150,6 +152,8 @@ def in_passes(polars: Any, plan: logical.Operator, most: int) -> Passes | None:
     size = flowing_bytes(plan)
     if size is None:
         return None
+    if type(kernel) is AggregateKernel:
+        size *= GROUPS_TIMES
     count = math.ceil(size / most)
     if count > (_PASSES if _are_kept(plan) else _PASSES_FROM_DISK):
         return None
