@@ -95,8 +95,9 @@ def _chunks(paths: Sequence[str], name: str) -> Iterator[_Chunk]:
 
 def _are_numbers(chunks: Sequence[_Chunk]) -> bool:
     """True if a column has fewer bytes in the files than its texts without dictionaries would have."""
-    size = sum(chunk.column.total_uncompressed_size for chunk in chunks)
-    return 0 < size < _LENGTH * sum(chunk.column.num_values for chunk in chunks)
+    size: int = sum(chunk.column.total_uncompressed_size for chunk in chunks)
+    values: int = sum(chunk.column.num_values for chunk in chunks)
+    return 0 < size < _LENGTH * values
 
 
 def _shown_by_few_rows(chunk: _Chunk, field: pa.Field) -> pa.Array | None:
