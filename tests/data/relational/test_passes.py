@@ -145,8 +145,8 @@ def test_many_rows_of_one_key(rows: Dataset, monkeypatch: pytest.MonkeyPatch) ->
 
 def test_plans_that_are_not_made_in_passes(rows: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
     ordered = rows.sort("many")
-    assert with_passes(monkeypatch, ordered, 32)
-    assert not with_passes(monkeypatch, ordered, 33)
+    assert with_passes(monkeypatch, ordered, 64)
+    assert not with_passes(monkeypatch, ordered, 65)
     assert not is_staged(ordered)
     monkeypatch.setattr(passes, "_KEPT", 0)
     assert with_passes(monkeypatch, ordered, 6)

@@ -27,12 +27,12 @@ from skate.data.relational.used_columns import columns_used
 from skate.data.source.formats.parquet import ParquetDatasource
 
 #: The most passes over files that the kernel keeps in memory, and over larger ones, which come from the disk each time.
-_PASSES = 32
+_PASSES = 64
 _PASSES_FROM_DISK = 6
 #: The share of the machine's memory that files may have so that the kernel is likely to keep them.
 _KEPT = 0.5
 #: The bytes of groups, at most as many as rows, are so many times those of the rows.
-GROUPS_TIMES = 2
+GROUPS_TIMES = 4
 #: The rows whose keys are sampled.
 _SAMPLE = 1 << 16
 #: A range may have this many times its share of the rows of a sort, because of rows with one key.
