@@ -139,8 +139,7 @@ class DataIterator(FrameworkBatches):
             for (table,) in figures.cut([table] for table in tables):
                 yield completed(table, figures)
 
-        as_they_are = quick and batch_size is None and local_shuffle_buffer_size is None
-        return Loop(self, batched, prefetch_batches, completed if quick else None, as_they_are)
+        return Loop(self, batched, prefetch_batches, completed if quick else None, batch_size is None)
 
     def iter_rows(self) -> Iterable[dict[str, Any]]:
         """Iterate over the rows."""
@@ -171,7 +170,7 @@ class DataIterator(FrameworkBatches):
 class Loop:
     """The batches of a dataset; each iteration is a new run.
 
-    If batches are blocks as they are, the loop needs no thread to prepare them for a run that is ahead by itself.
+    If batches are whole blocks that the loop completes itself, it needs no thread beside a run that is ahead by itself.
     """
 
     def __init__(
@@ -180,21 +179,21 @@ class Loop:
         through: Callable[[Iterable[pa.Table], LoopFigures], Iterator[Any]],
         ahead: int,
         completed: Callable[[pa.Table, LoopFigures], Any] | None = None,
-        as_they_are: bool = False,
+        of_blocks: bool = False,
     ) -> None:
         self._iterator = iterator
         self._through = through
         self._ahead = ahead
         #: Completes the batches of groups, in the loop's own thread.
         self._completed = completed
-        self._as_they_are = as_they_are
+        self._plain = of_blocks and completed is not None
 
     def __iter__(self) -> Iterator[Any]:
         opened = self._iterator._open()
         figures = opened.figures
         figures.opened()
         flow = self._through(figures.tables(opened.flow), figures)
-        if self._ahead and not (self._as_they_are and opened.runs_ahead):
+        if self._ahead and not (self._plain and opened.runs_ahead):
             flow = iter(Prefetcher(flow, self._ahead, opened.stop))
         if self._completed is not None:
             complete = self._completed
