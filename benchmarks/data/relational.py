@@ -193,20 +193,38 @@ def of_polars(folder: Path) -> Queries:
 
 
 def of_daft(folder: Path) -> Queries:
-    """The queries on Daft: those of the first table."""
+    """The queries on Daft."""
     import daft
 
     def read(name: str) -> Any:
+        if name.startswith("csv_"):
+            return daft.read_csv(f"{folder / name}/*.csv")
         return daft.read_parquet(f"{folder / name}/*.parquet")
 
     col = daft.col
     wanted = (col("name") == "name-7") & (col("value") > 0.5)
-    means = [col("value").sum().alias("sum"), col("value").mean().alias("mean")]
+    total = col("value").sum().alias("sum")
+
+    def of_rows(mark: str = "") -> Queries:
+        def rows() -> Any:
+            return read(f"{mark}rows")
+
+        return {
+            f"{mark}groupby": lambda: (
+                rows().groupby("group").agg(total, col("value").mean().alias("mean")).to_arrow()
+            ),
+            f"{mark}filter": lambda: rows().where(wanted).count_rows(),
+            f"{mark}sort": lambda: rows().sort("value").to_arrow(),
+            f"{mark}join": lambda: rows().join(read(f"{mark}keys"), on="id").to_arrow(),
+        }
+
     return {
-        "groupby": lambda: read("rows").groupby("group").agg(*means).to_arrow(),
-        "filter": lambda: read("rows").where(wanted).count_rows(),
-        "sort": lambda: read("rows").sort("value").to_arrow(),
-        "join": lambda: read("rows").join(read("keys"), on="id").to_arrow(),
+        **of_rows(),
+        **of_rows("csv_"),
+        "distinct": lambda: len(read("rows").select("name").distinct().to_pydict()["name"]),
+        "keys": lambda: read("rows").groupby("id").agg(total).sort("id").to_arrow(),
+        "distinct_many": lambda: len(read("texts").select("customer").distinct().to_pydict()["customer"]),
+        "text_keys": lambda: read("texts").groupby("customer").agg(total).sort("customer").to_arrow(),
     }
 
 

@@ -17,6 +17,7 @@ from skate.data.execution.physical import Physical
 from skate.data.expressions import col
 from skate.data.plan.operators import Read
 from skate.data.relational import csv_scans, stages
+from skate.data.relational.frames import Frames
 from skate.data.relational.refusals import StageRefused
 from skate.data.source.files import source
 from skate.data.source.formats.csv import CSVDatasource
@@ -146,6 +147,31 @@ def test_a_scan_of_two_inputs_is_read_once(files: str, monkeypatch: pytest.Monke
     assert seen == [("k", "s")]
 
 
+def test_a_filter_is_applied_where_files_are_read(files: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[int] = []
+    blocks = Frames._blocks
+
+    def counted(frames: Frames, tables: list[Any]) -> Any:
+        given.append(sum(table.num_rows for table in tables))
+        return blocks(frames, tables)
+
+    monkeypatch.setattr(Frames, "_blocks", counted)
+    ds = data.read_csv(files)
+    few = ds.filter(expr=col("v") > 1)
+    for made, rows in (
+        (few, 3),
+        (few.filter(expr=col("k").is_null()).sort("d"), 3),
+        (ds.filter(expr=col("k") < 0), 0),
+    ):
+        del given[:]
+        check(made)
+        assert given[-1] == rows
+    both = few.union(ds).groupby("s").aggregate(Count())
+    check(both)
+    del given[:]
+    assert both.take_all() and given[-2:] == [12, 12], "the scan is used twice"
+
+
 def test_scans_of_several_files_are_not_mixed_up(tmp_path: Path) -> None:
     physical = Physical(data.DataContext.get_current())
     for number in range(20):
@@ -210,8 +236,8 @@ def test_errors_name_the_file_and_the_row(files: str) -> None:
 
 
 def test_a_consumer_who_leaves_ends_the_reading(files: str) -> None:
-    rows = csv_scans.AllRows({}, lambda node: [], 1 << 30, lambda: False)
     ds = data.read_csv(files)
+    rows = csv_scans.AllRows(ds._plan, {}, lambda node: [], 1 << 30, lambda: False)
     tasks = ds._plan.datasource.get_read_tasks(1)
     with pytest.raises(StageRefused, match="closed"):
         rows._blocks(tasks[0])

@@ -89,6 +89,26 @@ def test_texts_come_in_order_of_appearance(
     assert len(read) == 3
 
 
+def test_few_rows_show_all_texts(tmp_path: Path, read: Seen, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[int] = []
+    all_rows = dictionaries._of_all_rows
+
+    def counted(*given: Any) -> Any:
+        rows.append(1)
+        return all_rows(*given)
+
+    monkeypatch.setattr(dictionaries, "_of_all_rows", counted)
+    monkeypatch.setattr(dictionaries, "_ROWS", 64)
+    early = pa.array(["b", "a", None, "c"] * 1000)
+    ds = written(tmp_path, early, row_group_size=1000)
+    assert ds.unique("s") == ["b", "a", None, "c"] and not rows
+    late = pa.array(["b", "a"] * 1000 + [None, "c"])
+    for options in ({}, {"write_statistics": False}):
+        ds = written(tmp_path, early, late, row_group_size=2002, **options)
+        assert ds.unique("s") == ["b", "a", None, "c"]
+    assert len(rows) == 1 + 3, "without statistics, nulls may be in any row"
+
+
 def test_texts_that_no_row_has_are_not_found(tmp_path: Path, read: Seen) -> None:
     array = pa.DictionaryArray.from_arrays(pa.array([2, 0] * 2000, pa.int32()), ["a", "b", "c"])
     written(tmp_path, array, store_schema=False)

@@ -18,6 +18,7 @@ from skate.data import DataContext, Dataset
 from skate.data.aggregate import AggregateFn, Count, Sum, Unique
 from skate.data.exchange.aggregate import AggregateKernel
 from skate.data.expressions import col, lit
+from skate.data.iteration import iterator
 from skate.data.relational import held_rows, polars_run, stages
 from skate.data.relational.polars_run import FrameRun
 from tests.data.relational.both_ways import check, is_staged, whole
@@ -50,6 +51,24 @@ def test_functions_run_on_what_a_stage_yields(files: str) -> None:
     ds = data.read_parquet(files).sort("v").map(lambda row: {"twice": (row["v"] or 0) * 2})
     assert is_staged(ds)
     assert [row["twice"] for row in ds.take(4)] == [1.0, 1.0, 1.0, 2.0]
+
+
+def test_blocks_of_a_stage_need_no_thread_between(files: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    class Seen(iterator.Prefetcher):
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            made.append(self)
+
+    monkeypatch.setattr(iterator, "Prefetcher", Seen)
+    ds = data.read_parquet(files).sort("v")
+    blocks = list(ds.iter_batches(batch_size=None, batch_format="pyarrow"))
+    assert sum(block.num_rows for block in blocks) == 12 and not made
+    assert len(list(ds.iter_batches(batch_size=5))) == 3 and len(made) == 1
+    assert len(list(ds.iter_batches(batch_size=None, batch_format="pandas"))) == 1 and len(made) == 2
+    mapped = ds.map(lambda row: row).iter_batches(batch_size=None)
+    assert sum(len(batch["v"]) for batch in mapped) == 12 and len(made) == 3
 
 
 def test_a_scan_for_a_function_stays_with_it(files: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from skate.data.execution.operators import Running
+from skate.data.relational.stage_operator import RelationalRunning
 
 
 class Topology:
@@ -27,6 +28,11 @@ class Topology:
     def last(self) -> Running:
         """The operator whose results are the plan's."""
         return self.operators[-1]
+
+    @property
+    def is_one_stage(self) -> bool:
+        """True if Polars runs the whole plan."""
+        return len(self.operators) == 1 and isinstance(self.last, RelationalRunning)
 
     def target_of(self, operator: Running) -> tuple[Running, int] | None:
         """Return the operator that consumes the results of another and the number of the input; None for the last."""

@@ -29,13 +29,22 @@ _GROUP = 32
 
 
 class Blocks:
-    """The blocks of one run, a way to end the run from another thread, and the labels of its metrics."""
+    """The blocks of one run, a way to end the run from another thread, and the labels of its metrics.
+
+    `runs_ahead` is true if the run makes blocks in threads of its own while its reader does something else.
+    """
 
     def __init__(
-        self, flow: Iterator[Bundle], stop: Callable[[], None], dataset: str, split: str = ""
+        self,
+        flow: Iterator[Bundle],
+        stop: Callable[[], None],
+        dataset: str,
+        split: str = "",
+        runs_ahead: bool = False,
     ) -> None:
         self.flow = flow
         self.stop = stop
+        self.runs_ahead = runs_ahead
         self.figures = LoopFigures(dataset, split)
 
 
@@ -130,7 +139,7 @@ class DataIterator(FrameworkBatches):
             for (table,) in figures.cut([table] for table in tables):
                 yield completed(table, figures)
 
-        return Loop(self, batched, prefetch_batches, completed if quick else None)
+        return Loop(self, batched, prefetch_batches, completed if quick else None, batch_size is None)
 
     def iter_rows(self) -> Iterable[dict[str, Any]]:
         """Iterate over the rows."""
@@ -159,7 +168,10 @@ class DataIterator(FrameworkBatches):
 
 
 class Loop:
-    """The batches of a dataset; each iteration is a new run."""
+    """The batches of a dataset; each iteration is a new run.
+
+    If batches are whole blocks that the loop completes itself, it needs no thread beside a run that is ahead by itself.
+    """
 
     def __init__(
         self,
@@ -167,19 +179,21 @@ class Loop:
         through: Callable[[Iterable[pa.Table], LoopFigures], Iterator[Any]],
         ahead: int,
         completed: Callable[[pa.Table, LoopFigures], Any] | None = None,
+        of_blocks: bool = False,
     ) -> None:
         self._iterator = iterator
         self._through = through
         self._ahead = ahead
         #: Completes the batches of groups, in the loop's own thread.
         self._completed = completed
+        self._plain = of_blocks and completed is not None
 
     def __iter__(self) -> Iterator[Any]:
         opened = self._iterator._open()
         figures = opened.figures
         figures.opened()
         flow = self._through(figures.tables(opened.flow), figures)
-        if self._ahead:
+        if self._ahead and not (self._plain and opened.runs_ahead):
             flow = iter(Prefetcher(flow, self._ahead, opened.stop))
         if self._completed is not None:
             complete = self._completed
@@ -209,7 +223,7 @@ class DatasetIterator(DataIterator):
         flow = self._source._run()
         executor = self._source._last_run
         assert executor is not None
-        return Blocks(flow, executor.cancel, executor.label)
+        return Blocks(flow, executor.cancel, executor.label, runs_ahead=executor.topology.is_one_stage)
 
     def _dataset(self) -> Dataset:
         return self._source

@@ -16,6 +16,9 @@ from skate.data.relational.refusals import Unproven
 #: The schemas of results, by everything they depend on.
 _schemas: dict[Any, pa.Schema] = {}
 _SCHEMAS_MAX = 256
+#: The digits of sums of decimals. Values with so many fewer digits as no number of rows has cannot overflow.
+_DIGITS = 38
+_DIGITS_OF_ROWS = 18
 
 
 def result_schema(kernel: AggregateKernel, schema: pa.Schema) -> pa.Schema:
@@ -101,10 +104,12 @@ class Aggregates:
                 found = column.cast(polars.UInt64).sum()
             elif types.is_floating(kind):
                 return self._where_known(on, measure.ignore_nulls, self._sum_of_floats(on))
+            elif types.is_decimal(kind) and kind.precision <= _DIGITS - _DIGITS_OF_ROWS:
+                found = column.cast(polars.Decimal(_DIGITS, kind.scale)).sum()
             else:
                 raise Unproven(f"the sum of {kind}")
         elif function in ("min", "max"):
-            if types.is_duration(kind) or types.is_decimal(kind):
+            if types.is_duration(kind):
                 raise Unproven(f"the {function} of {kind}")
             found = getattr(column, function)()
         else:
@@ -115,7 +120,10 @@ class Aggregates:
         return self._aggregated(self.polars.col(on).cast(self.polars.Float64).sum(), "float sum", on)
 
     def _moments(self, on: str, measure: Moments, kind: pa.DataType) -> Any:
-        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
+        types = pa.types
+        if not any(
+            each(kind) for each in (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+        ):
             raise Unproven(f"the mean of {kind}")
         count = self._counted(on, "only_valid")
         if measure.ddof is None:

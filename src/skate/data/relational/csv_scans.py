@@ -19,6 +19,7 @@ from skate.data.plan import operators as logical
 from skate.data.relational.refusals import StageRefused, Unproven
 from skate.data.relational.used_columns import Columns
 from skate.data.source.formats.csv import CSVDatasource
+from skate.data.steps.columns import FilterStep
 
 #: The read tasks of a scan, as the ordinary way divides it.
 TasksOf = Callable[[logical.Read], Sequence[Any]]
@@ -41,6 +42,9 @@ class Scans(Protocol):
     def tables(self, node: logical.Read) -> list[pa.Table]:
         """Return the rows of a scan."""
 
+    def are_filtered(self, node: logical.Read) -> bool:
+        """True if these rows are those that the filter after the scan leaves."""
+
 
 class FirstRows:
     """The first rows of a scan's first file."""
@@ -58,13 +62,23 @@ class FirstRows:
             found if used is None else found.select([name for name in found.column_names if name in used])
         ]
 
+    def are_filtered(self, node: logical.Read) -> bool:
+        """Return False: the filter shows if Polars can run it."""
+        return False
+
 
 class AllRows:
-    """All rows of scans, read in a few threads."""
+    """All rows of scans, read in a few threads, which drop those that a filter does not leave."""
 
     def __init__(
-        self, used: dict[int, Columns], tasks_of: TasksOf, most: int, is_wanted: Callable[[], bool]
+        self,
+        plan: logical.Operator,
+        used: dict[int, Columns],
+        tasks_of: TasksOf,
+        most: int,
+        is_wanted: Callable[[], bool],
     ) -> None:
+        self._filters = _filters_of(plan)
         self._used = used
         self._tasks_of = tasks_of
         self._most = most
@@ -79,12 +93,18 @@ class AllRows:
         if found is None:
             tasks = self._tasks_of(_restricted(node, self._used[id(node)]))
             with ThreadPoolExecutor(max(1, min(len(tasks), available_cpus())), "skate-scan") as pool:
-                found = list(itertools.chain.from_iterable(pool.map(self._blocks, tasks)))
+                read = pool.map(self._blocks, tasks, itertools.repeat(self._filters.get(id(node))))
+                found = list(itertools.chain.from_iterable(read))
             self._read[id(node)] = found
         return found
 
-    def _blocks(self, task: Any) -> list[pa.Table]:
-        return list(self._counted(task()))
+    def are_filtered(self, node: logical.Read) -> bool:
+        """True if a filter is all that uses the scan."""
+        return id(node) in self._filters
+
+    def _blocks(self, task: Any, predicate: Any = None) -> list[pa.Table]:
+        blocks: Iterator[pa.Table] = task()
+        return list(self._counted(blocks if predicate is None else FilterStep(predicate)(blocks)))
 
     def _counted(self, blocks: Iterator[pa.Table]) -> Iterator[pa.Table]:
         for table in blocks:
@@ -95,6 +115,18 @@ class AllRows:
             if not self._is_wanted():
                 raise StageRefused("the stage was closed")
             yield table
+
+
+def _filters_of(plan: logical.Operator) -> dict[int, Any]:
+    """Return the conditions of filters that are the only users of CSV scans, by the scan's id."""
+    users: dict[int, list[logical.Operator]] = {}
+    found: dict[int, Any] = {}
+    for step in plan.walk():
+        for each in step.inputs:
+            users.setdefault(id(each), []).append(step)
+            if isinstance(step, logical.Filter) and isinstance(each, logical.Read) and is_csv_scan(each):
+                found[id(each)] = step.predicate
+    return {scan: predicate for scan, predicate in found.items() if len(users[scan]) == 1}
 
 
 def _restricted(node: logical.Read, used: Columns) -> logical.Read:

@@ -1,4 +1,4 @@
-"""The frame of an aggregation that needs only the distinct texts of a Parquet column."""
+"""The result or frame of an aggregation that needs only the distinct texts of a Parquet column."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from skate.data.relational.dictionaries import KINDS, distinct_texts
 from skate.data.relational.frames import Frame, Frames, count_of
 
 _EXTREMES = ("min", "max")
+#: Up to this many values are aggregated sooner than Polars starts.
+_FEW = 1 << 14
 
 
 class DistinctFrame:
@@ -34,10 +36,15 @@ class DistinctFrame:
         """Return the frame of the number of rows."""
         return count_of(self._frames.polars, self._frame)
 
-    def now(self, tasks_of: TasksOf, is_wanted: Callable[[], bool]) -> Frame:
-        """Read the texts, and return the frame."""
+    def now(self, tasks_of: TasksOf, is_wanted: Callable[[], bool]) -> Frame | pa.Table:
+        """Read the texts, and return the result, or the frame of many texts or of all rows."""
         tables = distinct_texts(self._paths, self._field, is_wanted)
-        return self._frame if tables is None else self._frames.aggregated(self._kernel, tables)
+        if tables is None:
+            return self._frame
+        if sum(table.num_rows for table in tables) > _FEW:
+            return self._frames.aggregated(self._kernel, tables)
+        states = self._kernel.states(pa.concat_tables(tables))
+        return next(iter(self._kernel.merge([[states]], 0, None)))
 
 
 def of_texts(frames: Frames, frame: Frame, plan: logical.Operator) -> DistinctFrame | None:

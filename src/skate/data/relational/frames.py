@@ -98,6 +98,8 @@ class Frames:
             return self._union(node, place.before_union())
         if isinstance(node, logical.Filter):
             before = self.of(node.inputs[0], place)
+            if isinstance(node.inputs[0], logical.Read) and self.scans.are_filtered(node.inputs[0]):
+                return before
             lazy = before.lazy.filter(self._over(before).condition(node.predicate))
             return before._replace(lazy=lazy, is_filtered=True)
         if isinstance(node, logical.Project):
@@ -201,10 +203,6 @@ class Frames:
         is_join = type(node.kernel) is JoinKernel
         before = place.before_join() if is_join else place.before_hold()
         inputs = [self.of(each, before) for each in node.inputs]
-        if type(node.kernel) is AggregateKernel:
-            return self._aggregate(node.kernel, inputs[0])
-        if type(node.kernel) is SortKernel and node.kernel.boundaries is None:
-            return self._sort(node.kernel, inputs[0])
         if is_join:
             counted = [
                 self._counted(each, self._used(source, each))
@@ -212,13 +210,22 @@ class Frames:
             ]
             found = self._join(node, counted)
             return found if node.kernel.only is not None else self._made_by_join(found, place)
-        raise Unproven(node.name)
+        return self.held(node.kernel, inputs[0])
+
+    def held(self, kernel: Any, before: Frame) -> Frame:
+        """Translate a sort or an aggregation of rows."""
+        if type(kernel) is AggregateKernel:
+            return self._aggregate(kernel, before)
+        if type(kernel) is SortKernel and kernel.boundaries is None:
+            return self._sort(kernel, before)
+        raise Unproven(kernel.name)
 
     def aggregated(self, kernel: AggregateKernel, tables: list[pa.Table]) -> Frame:
         """Return the frame of an aggregation of tables with the columns that it uses."""
         return self._aggregate(kernel, self._blocks(tables))
 
-    def _key(self, frame: Frame, name: str) -> Any:
+    def key(self, frame: Frame, name: str) -> Any:
+        """Return the expression of a key, whose equal values are alike."""
         kind = demand(frame.schema.field(name).type)
         # -0.0 becomes 0.0, which it is equal to
         return self.polars.col(name) + 0.0 if pa.types.is_floating(kind) else self.polars.col(name)
@@ -237,7 +244,7 @@ class Frames:
                 return Frame(texts, schema, True, rows=1)
             return Frame(before.lazy.select(aggregates.made).select(results), schema, True, rows=1)
         inner = [f"k{at}" for at in range(len(kernel.keys))]
-        keys = [self._key(before, name).alias(key) for name, key in zip(kernel.keys, inner, strict=True)]
+        keys = [self.key(before, name).alias(key) for name, key in zip(kernel.keys, inner, strict=True)]
         grouped = before.lazy.group_by(keys).agg(aggregates.made).sort(inner, nulls_last=True)
         named = [self.polars.col(key).alias(name) for name, key in zip(kernel.keys, inner, strict=True)]
         return Frame(grouped.select([*named, *results]), schema, rows=before.rows)
@@ -246,7 +253,7 @@ class Frames:
         before = self._counted(before, before.schema.names)
         keys, downs = [], []
         for name, down in zip(kernel.order.keys, kernel.order.descending, strict=True):
-            key = self._key(before, name)
+            key = self.key(before, name)
             if down and pa.types.is_floating(before.schema.field(name).type):
                 key, down = -key, False  # NaN comes after all numbers in either direction
             keys.append(key)

@@ -39,6 +39,13 @@ def fits(plan: logical.Operator, most: int) -> bool:
     return any(_estimate(plan, used, as_groups).held <= most for as_groups in (False, True))
 
 
+def flowing_bytes(plan: logical.Operator) -> float | None:
+    """Return the bytes of the rows that flow into the last step of a plan, or None if steps before it hold any."""
+    used = columns_used(plan, None, True)
+    inputs = [_estimate(each, used, False) for each in plan.inputs]
+    return None if any(each.held for each in inputs) else sum(each.flowing for each in inputs)
+
+
 def source_bytes(source: logical.Operator, columns: Columns = None) -> int:
     """Return the bytes of the rows of a source that a stage can read, or of some of their columns."""
     if isinstance(source, logical.FromBlocks):

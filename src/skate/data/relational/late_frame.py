@@ -29,7 +29,7 @@ class LateFrame:
     def now(self, tasks_of: TasksOf, is_wanted: Callable[[], bool]) -> Frame:
         """Read what is read first, and return the frame. Raises Unproven if Polars cannot run it after all."""
         of_result: Columns = frozenset() if self._only_count else None
-        rows = AllRows(columns_used(self._plan, of_result), tasks_of, self._most, is_wanted)
+        rows = AllRows(self._plan, columns_used(self._plan, of_result), tasks_of, self._most, is_wanted)
         used = columns_used(self._plan, of_result, True)
         inputs = FilteredInputs(used, is_wanted)
         frame = Frames(self._polars, RowBudget(self._most), rows, inputs, used).of(self._plan)

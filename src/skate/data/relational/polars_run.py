@@ -19,6 +19,7 @@ from skate.data.relational.csv_scans import TasksOf
 from skate.data.relational.distinct_frame import DistinctFrame
 from skate.data.relational.frames import Frame
 from skate.data.relational.late_frame import LateFrame
+from skate.data.relational.passes import Passes
 from skate.data.relational.refusals import StageRefused
 
 #: The variable that Polars reads once, when it is imported.
@@ -58,10 +59,14 @@ def load() -> Any | None:
     return polars if int(polars.__version__.split(".", 1)[0]) >= _OLDEST else None
 
 
+#: What a stage runs.
+Given = Frame | LateFrame | DistinctFrame | Passes
+
+
 class FrameRun:
     """One run of a frame, which a thread of its own reads, so that a consumer who waits can be interrupted."""
 
-    def __init__(self, frame: Frame | LateFrame | DistinctFrame, tasks_of: TasksOf) -> None:
+    def __init__(self, frame: Given, tasks_of: TasksOf) -> None:
         self._given = frame
         self._tasks_of = tasks_of
         self._tables: queue.Queue[Any] = queue.Queue(_AHEAD)
@@ -101,14 +106,27 @@ class FrameRun:
 
     def _read(self) -> None:
         try:
-            given = self._given
-            frame = given if isinstance(given, Frame) else given.now(self._tasks_of, self._is_wanted)
-            for piece in _pieces(frame):
-                if piece.height and not self._put(as_table(piece, frame.schema)):
-                    return
-            self._put(frame.schema)
+            schema = None
+            for found in self._found():
+                if isinstance(found, pa.Table):
+                    self._put(found)
+                    schema = found.schema
+                    continue
+                schema = found.schema
+                for piece in _pieces(found):
+                    if piece.height and not self._put(as_table(piece, schema)):
+                        return
+            self._put(schema)
         except BaseException as error:  # a panic of Polars is none of the usual exceptions
             self._put(error)
+
+    def _found(self) -> Iterator[Frame | pa.Table]:
+        """Yield the frames whose rows are the result, or the result itself."""
+        given = self._given
+        if isinstance(given, Passes):
+            yield from given.frames(self._is_wanted)
+        else:
+            yield given if isinstance(given, Frame) else given.now(self._tasks_of, self._is_wanted)
 
     def _is_wanted(self) -> bool:
         return not self._closed.is_set()

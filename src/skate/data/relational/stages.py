@@ -15,6 +15,7 @@ from skate.data.relational.held_bytes import fits, source_bytes
 from skate.data.relational.held_rows import RowBudget
 from skate.data.relational.join_filters import PlannedInputs
 from skate.data.relational.late_frame import LateFrame
+from skate.data.relational.passes import Passes, in_passes
 from skate.data.relational.used_columns import columns_used
 
 #: The least bytes to read for which Polars is used; more where it has to be imported first, which takes 0.1 s.
@@ -46,6 +47,8 @@ def counted(plan: logical.Operator) -> logical.Relational | None:
     polars = polars_run.load()
     assert polars is not None
     frame = plan.frame
+    if isinstance(frame, Passes):
+        return None
     rows = count_of(polars, frame) if isinstance(frame, Frame) else frame.counted()
     return logical.Relational((), rows, f"{plan.label[:-1]}, Count)")
 
@@ -92,7 +95,9 @@ class _Stages:
             self.done[id(plan)] = found
         return found
 
-    def _frame(self, plan: logical.Operator, is_last: bool) -> Frame | LateFrame | DistinctFrame | None:
+    def _frame(
+        self, plan: logical.Operator, is_last: bool
+    ) -> Frame | LateFrame | DistinctFrame | Passes | None:
         steps = list(plan.walk())
         # A scan whose rows go to users' functions stays with them in the workers.
         gains = any(isinstance(each, logical.Exchange) for each in steps) or (
@@ -100,9 +105,9 @@ class _Stages:
         )
         if not gains or isinstance(plan, (logical.Read, logical.FromBlocks)) and not _filters(plan):
             return None
-        if not fits(plan, self.most):
-            return None
         try:
+            if not fits(plan, self.most):
+                return in_passes(self.polars, plan, self.most)
             used = columns_used(plan, None, True)
             first = FirstRows(columns_used(plan, None))
             inputs = PlannedInputs()

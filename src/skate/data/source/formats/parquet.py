@@ -185,6 +185,10 @@ class ParquetDatasource(FileBasedDatasource):
             made._columns = [name for name in columns if self._columns is None or name in self._columns]
         return sum(made._sizes(made._files))
 
+    def bytes_in_files(self) -> int:
+        """Return the bytes of all files, as far as they are known."""
+        return sum(file.size or 0 for file in self._files)
+
     def _sizes(self, files: Sequence[Listed]) -> list[int]:
         """Return the size in memory of each file: from its footer, or extrapolated from the footers that were read."""
         known = self._footers
