@@ -155,10 +155,17 @@ class QueueLengths:
         return None if found is None else found.queue_len
 
 
+def _nobody() -> None:
+    """Wake nobody: the router serves no requests yet."""
+
+
 class RequestRouter(abc.ABC):
     """The base class of routers. Subclasses rank the candidates, and are notified about requests and
     replicas.
     """
+
+    #: Has waiting requests choose again, instead of after a pause; set by what calls the router.
+    _wake: Callable[[], None] = staticmethod(_nobody)
 
     def __init__(
         self,
