@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate.serve.identity import DeploymentID, ReplicaID
+from skate.serve.replica_result import ReplicaResult as ReplicaResult
 
 __all__ = [
     "FIFOMixin",
@@ -256,7 +257,9 @@ class RequestRouter(abc.ABC):
     def on_send_request(self, replica_id: ReplicaID) -> None:  # noqa: B027 (may be left out)
         """Handle that a request is about to be sent to a replica."""
 
-    def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:  # noqa: B027 (may be left out)
+    def on_request_routed(  # noqa: B027 (may be left out)
+        self, pending_request: PendingRequest, replica_id: ReplicaID, result: ReplicaResult
+    ) -> None:
         """Handle that a request was sent to a replica."""
 
     def on_request_completed(self, replica_id: ReplicaID, internal_request_id: str) -> None:  # noqa: B027 (may be left out)

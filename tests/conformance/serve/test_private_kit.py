@@ -39,6 +39,7 @@ def test_names() -> None:
     one = common.DeploymentID(name="D", app_name="a")
     assert one.to_replica_actor_class_name() == "ServeReplica:a:D"
     assert common.ReplicaID("x", one).deployment_id == one
+    assert serve.config.DeploymentID is common.DeploymentID
     assert common.RequestProtocol.GRPC == "gRPC"
     assert common.DeploymentStatus.HEALTHY == "HEALTHY" and common.ReplicaState.RUNNING == "RUNNING"
 

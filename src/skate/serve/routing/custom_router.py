@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from skate.serve.identity import DeploymentID, ReplicaID
+from skate.serve.replica_result import ReplicaResult
 from skate.serve.request_router import PendingRequest, RequestMetadata, RunningReplica
 from skate.serve.routing.call import Call
 from skate.serve.routing.table import Key
@@ -93,7 +94,7 @@ class CustomChoice:
         """Notify the router that a request was sent to a replica."""
         pending = getattr(call, "pending", None)
         if pending is not None:
-            self.router.on_request_routed(pending, self._id(target), result)
+            self.router.on_request_routed(pending, self._id(target), ReplicaResult(result))
 
     def completed(self, call: Call, target: Any) -> None:
         """Notify the router that a request has ended."""
