@@ -59,7 +59,9 @@ def get_num_alive_replicas(deployment_name: str, app_name: str = DEFAULT_APP) ->
     if found is None:
         return 0
     states: dict[ReplicaState, int] = found.replica_states
-    return sum(count for state, count in states.items() if state not in (ReplicaState.STARTING, ReplicaState.STOPPED))
+    return sum(
+        count for state, count in states.items() if state not in (ReplicaState.STARTING, ReplicaState.STOPPED)
+    )
 
 
 def check_num_replicas_eq(

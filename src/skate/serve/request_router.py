@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate.serve.identity import DeploymentID, ReplicaID
-from skate.serve.replica_result import ReplicaResult as ReplicaResult
+from skate.serve.routing.replica_result import ReplicaResult as ReplicaResult
 
 __all__ = [
     "FIFOMixin",

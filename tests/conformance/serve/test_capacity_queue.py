@@ -32,7 +32,12 @@ def test_places_go_to_the_replica_with_the_fewest_requests(server: str) -> None:
     assert ray.get(one.acquire.remote()) == "b"
     stats = ray.get(one.get_stats.remote())
     assert (stats.num_replicas, stats.total_capacity, stats.total_in_flight, stats.queue_size) == (2, 4, 4, 0)
-    assert (stats.total_acquires, stats.total_releases, stats.total_timeouts, stats.num_waiters) == (5, 1, 0, 0)
+    assert (stats.total_acquires, stats.total_releases, stats.total_timeouts, stats.num_waiters) == (
+        5,
+        1,
+        0,
+        0,
+    )
 
 
 def test_a_caller_waits_for_a_place(server: str) -> None:
@@ -80,7 +85,9 @@ def queued(**kwargs: Any) -> dict[str, Any]:
                 name="places", actor_class=CapacityQueue, init_kwargs=shared, actor_options={"num_cpus": 0}
             )
         ],
-        "request_router_config": RequestRouterConfig(request_router_class=ROUTER, request_router_kwargs=kwargs),
+        "request_router_config": RequestRouterConfig(
+            request_router_class=ROUTER, request_router_kwargs=kwargs
+        ),
         "ray_actor_options": {"num_cpus": 0},
     }
 
@@ -88,9 +95,7 @@ def queued(**kwargs: Any) -> dict[str, Any]:
 def test_the_router_takes_a_place_for_each_request(deploy: Deploy) -> None:
     gate = SignalActor.remote()
 
-    @serve.deployment(
-        num_replicas=2, max_ongoing_requests=2, **queued(capacity_queue_actor_name="places")
-    )
+    @serve.deployment(num_replicas=2, max_ongoing_requests=2, **queued(capacity_queue_actor_name="places"))
     class Slow:
         async def __call__(self) -> str:
             await gate.wait.remote()

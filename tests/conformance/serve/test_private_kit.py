@@ -65,7 +65,11 @@ def test_numbers_of_replicas(app: str) -> None:
     assert kit.check_num_replicas_eq("Served", 2, "kit")
     assert kit.check_num_replicas_eq("Served", 2, "kit", use_controller=True)
     assert kit.check_num_replicas_gte("Served", 2, "kit") and kit.check_num_replicas_lte("Served", 2, "kit")
-    for check, count in ((kit.check_num_replicas_eq, 1), (kit.check_num_replicas_gte, 3), (kit.check_num_replicas_lte, 1)):
+    for check, count in (
+        (kit.check_num_replicas_eq, 1),
+        (kit.check_num_replicas_gte, 3),
+        (kit.check_num_replicas_lte, 1),
+    ):
         with pytest.raises(AssertionError):
             check("Served", count, "kit")
     assert len(kit.get_deployment_details("Served", "kit")["replicas"]) == 2

@@ -106,7 +106,9 @@ class CapacityQueueRouter(LocalityMixin, MultiplexMixin, RequestRouter):
             name = each["name"]
             if each["namespace"] == NAMESPACE and name.startswith(before) and name.endswith(after):
                 return skate.get_actor(name, namespace=NAMESPACE)
-        raise ValueError(f"there is no actor {self._actor_name!r} among the deployment_actors of {deployment!r}")
+        raise ValueError(
+            f"there is no actor {self._actor_name!r} among the deployment_actors of {deployment!r}"
+        )
 
     def _ask(self, request: str) -> None:
         try:

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 from skate.serve.identity import DeploymentID, ReplicaID
-from skate.serve.replica_result import ReplicaResult
 from skate.serve.request_router import PendingRequest, RequestMetadata, RunningReplica
 from skate.serve.routing.call import Call
+from skate.serve.routing.replica_result import ReplicaResult
 from skate.serve.routing.table import Key
 
 #: The most calls of a router for one request, if it does not ask for a pause; then the request waits.
