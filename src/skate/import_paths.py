@@ -178,6 +178,8 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
         f"{_PRIVATE}.constants": ("DEFAULT_BACKPRESSURE_SIZE", "DEFAULT_CHUNK_SIZE"),
     },
     "util.joblib.ray_backend": {"skate.util.joblib.backend": ("RayBackend",)},
+    "util.pdb": "skate.util.rpdb",
+    "util.ray_debugpy": "skate.util.debugpy",
     "util.state.exceptions": "skate.util.state.exception",
     "util.state.util": "skate.util.state.conversion",
     "widgets.render": {"skate.widgets": ("Template",)},
