@@ -37,6 +37,9 @@ VALUES: dict[str, tuple[Any, Any]] = {
     "an object of one's own": (Point(), {"x": 1, "when": "2024-01-01"}),
 }
 
+#: What is sent as it is.
+CONTENT: dict[str, Any] = {"nothing": None, "bytes": b"ab", "text": "ab"}
+
 
 @serve.deployment(ray_actor_options={"num_cpus": 0})
 class Answers:
@@ -51,6 +54,8 @@ class Answers:
         what = request.query_params.get("what")
         if what in VALUES:
             return VALUES[what][0]
+        if what in CONTENT:
+            return CONTENT[what]
         if what == "model":
             return await self.model(serve.get_multiplexed_model_id())
         try:
@@ -77,6 +82,13 @@ def test_values_become_json(http: httpx.Client, path: str, what: str) -> None:
     got = http.get(path, params={"what": what})
     assert (got.status_code, got.headers["content-type"]) == (200, "application/json"), got.text
     assert got.json() == VALUES[what][1]
+
+
+@pytest.mark.parametrize("what", CONTENT)
+def test_the_rest_is_text(http: httpx.Client, path: str, what: str) -> None:
+    got = http.get(path, params={"what": what})
+    assert got.headers["content-type"].partition(";")[0] == "text/plain"
+    assert got.text == ("" if what == "nothing" else "ab")
 
 
 def test_a_request_says_how_long_it_may_take(http: httpx.Client, path: str) -> None:

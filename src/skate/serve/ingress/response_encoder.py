@@ -14,7 +14,7 @@ from typing import Any
 
 TEXT = b"text/plain; charset=utf-8"
 JSON = b"application/json"
-BYTES = b"application/octet-stream"
+PLAIN = b"text/plain"
 _encoder = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), default=lambda value: plain(value)
 ).encode
@@ -23,14 +23,14 @@ _encoder = json.JSONEncoder(
 def encoded(value: Any) -> tuple[bytes, bytes]:
     """Return content type and body: text for str, bytes unchanged, else JSON. Raise TypeError if there is no JSON form."""
     if value is None:
-        return JSON, b""
+        return PLAIN, b""
     kind = type(value)
     if kind is str:
         return TEXT, value.encode()
     if kind is bytes:
-        return BYTES, value
+        return PLAIN, value
     if isinstance(value, (bytearray, memoryview)):
-        return BYTES, bytes(value)
+        return PLAIN, bytes(value)
     return JSON, _encoder(value).encode()
 
 
