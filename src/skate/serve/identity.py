@@ -31,7 +31,7 @@ class DeploymentID(NamedTuple):
     app_name: str = DEFAULT_APP
 
     def to_replica_actor_class_name(self) -> str:
-        """Format the class name of the replicas' actors in Ray."""
+        """Format the class name of the replicas' actors."""
         return f"ServeReplica:{self.app_name}:{self.name}"
 
     def __str__(self) -> str:

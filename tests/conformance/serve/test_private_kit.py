@@ -12,6 +12,7 @@ from ray import serve
 from ray.serve import context
 from ray.serve._private import common, constants
 from ray.serve._private import test_utils as kit
+from ray.util.state import list_actors
 
 Deploy = Callable[..., Any]
 
@@ -73,6 +74,11 @@ def test_numbers_of_replicas(app: str) -> None:
         with pytest.raises(AssertionError):
             check("Served", count, "kit")
     assert len(kit.get_deployment_details("Served", "kit")["replicas"]) == 2
+
+
+def test_the_class_of_the_actors(app: str) -> None:
+    filters = [("class_name", "=", "ServeReplica:kit:Served"), ("state", "=", "ALIVE")]
+    assert len(list_actors(filters=filters)) == 2
 
 
 def test_addresses(app: str) -> None:
