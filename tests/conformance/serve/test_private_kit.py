@@ -60,11 +60,18 @@ def test_states(app: str) -> None:
         kit.check_running("nobody")
 
 
+def test_numbers_of_running_replicas(app: str) -> None:
+    assert kit.check_num_replicas_eq("Served", 2, "kit", use_controller=True)
+    with pytest.raises(AssertionError):
+        kit.check_num_replicas_eq("Served", 1, "kit", use_controller=True)
+    assert len(kit.get_deployment_details("Served", "kit")["replicas"]) == 2
+
+
+@pytest.mark.chosen_difference("no dashboard is needed for it", id="D-state-api")
 def test_numbers_of_replicas(app: str) -> None:
     assert kit.get_num_alive_replicas("Served", "kit") == 2
     assert kit.get_num_alive_replicas("Served", "nobody") == 0
     assert kit.check_num_replicas_eq("Served", 2, "kit")
-    assert kit.check_num_replicas_eq("Served", 2, "kit", use_controller=True)
     assert kit.check_num_replicas_gte("Served", 2, "kit") and kit.check_num_replicas_lte("Served", 2, "kit")
     for check, count in (
         (kit.check_num_replicas_eq, 1),
@@ -73,9 +80,9 @@ def test_numbers_of_replicas(app: str) -> None:
     ):
         with pytest.raises(AssertionError):
             check("Served", count, "kit")
-    assert len(kit.get_deployment_details("Served", "kit")["replicas"]) == 2
 
 
+@pytest.mark.chosen_difference("no dashboard is needed for it", id="D-state-api")
 def test_the_class_of_the_actors(app: str) -> None:
     filters = [("class_name", "=", "ServeReplica:kit:Served"), ("state", "=", "ALIVE")]
     assert len(list_actors(filters=filters)) == 2
