@@ -60,6 +60,8 @@ def __getattr__(name: str) -> Any:
         from skate.version import RAY_VERSION  # one file less for the import of skate to read
 
         return RAY_VERSION
+    if name == "__commit__":
+        return ""  # the sources may come from anywhere
     if name in ("_private", "_raylet", "_common", "state", "worker", "ray_constants", "logger", "_config"):
         return _private_name(name)
     return _load(name)

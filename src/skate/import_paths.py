@@ -54,6 +54,18 @@ _UTILS = (
     "is_main_thread", "parse_pg_formatted_resources_to_original", "try_import_each_module", "update_envs",
     "validate_namespace",
 )  # fmt: skip
+_SERVE_CONSTANTS = (
+    "DEFAULT_GRPC_PORT", "DEFAULT_HTTP_HOST", "DEFAULT_HTTP_PORT", "DEFAULT_MAX_ONGOING_REQUESTS",
+    "DEFAULT_TARGET_ONGOING_REQUESTS", "HEALTH_CHECK_METHOD", "RAY_SERVE_ENABLE_DIRECT_INGRESS", "RAY_SERVE_ENABLE_HA_PROXY",
+    "RECONFIGURE_METHOD", "SERVE_CONTROLLER_NAME", "SERVE_DEFAULT_APP_NAME", "SERVE_HTTP_REQUEST_ID_HEADER",
+    "SERVE_HTTP_REQUEST_TIMEOUT_S_HEADER", "SERVE_LOGGER_NAME", "SERVE_MULTIPLEXED_MODEL_ID", "SERVE_NAMESPACE",
+)  # fmt: skip
+_SERVE_TEST_KIT = (
+    "Accumulator", "Barrier", "Counter", "GetPID", "SharedCounter", "SharedFlag", "check_apps_running",
+    "check_deployment_status", "check_num_alive_nodes", "check_num_replicas_eq", "check_num_replicas_gte",
+    "check_num_replicas_lte", "check_running", "get_application_url", "get_application_urls", "get_deployment_details",
+    "get_node_id", "get_num_alive_replicas", "request_with_retries", "send_signal_on_cancellation", "tlog",
+)  # fmt: skip
 _REQUESTS = (
     "ChatCompletionRequest", "CompletionRequest", "DetokenizeRequest", "EmbeddingChatRequest", "EmbeddingCompletionRequest",
     "EmbeddingRequest", "ScoreRequest", "TokenizeChatRequest", "TokenizeCompletionRequest",
@@ -112,6 +124,16 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "data._internal.execution.interfaces.task_context": {"skate.data.source.datasink": ("TaskContext",)},
     # lance-ray
     "data._internal.util": {f"{_PRIVATE}.library_names": ("_check_import", "call_with_retry")},
+    # tests of programs for Serve
+    "serve._private": {},
+    "serve._private.common": {
+        "skate.serve.controller.states": ("DeploymentStatus", "DeploymentStatusTrigger", "ReplicaState"),
+        "skate.serve.identity": ("DeploymentID", "ReplicaID"),
+        "skate.serve.request_router": ("RequestMetadata",),
+        "skate.serve.schema.details": ("RequestProtocol",),
+    },
+    "serve._private.constants": {f"{_PRIVATE}.serve_constants": _SERVE_CONSTANTS},
+    "serve._private.test_utils": {f"{_PRIVATE}.serve_test_kit": _SERVE_TEST_KIT},
     "train._internal": {},
     # xgboost_ray, lightgbm_ray
     "train._internal.session": "skate.train.session",
@@ -156,6 +178,8 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
         f"{_PRIVATE}.constants": ("DEFAULT_BACKPRESSURE_SIZE", "DEFAULT_CHUNK_SIZE"),
     },
     "util.joblib.ray_backend": {"skate.util.joblib.backend": ("RayBackend",)},
+    "util.pdb": "skate.util.rpdb",
+    "util.ray_debugpy": "skate.util.debugpy",
     "util.state.exceptions": "skate.util.state.exception",
     "util.state.util": "skate.util.state.conversion",
     "widgets.render": {"skate.widgets": ("Template",)},

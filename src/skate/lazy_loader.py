@@ -47,8 +47,14 @@ def getter(
         if home is not None:
             value = namespace[name] = getattr(importlib.import_module(home), name)
             return value
-        if name in parts:
-            return importlib.import_module(f"{package}.{name}")
+        # Ray imports most of its modules with their packages, so programs name them without an import.
+        full = f"{package}.{name}"
+        if name in parts or (name[0] != "_" and "__path__" in namespace):
+            try:
+                return importlib.import_module(full)
+            except ModuleNotFoundError as error:
+                if error.name != full:
+                    raise
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
     return load

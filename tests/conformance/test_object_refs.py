@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -259,3 +260,17 @@ def test_core_13_nil_id_says_so(name):
 def test_core_13_id_of_the_wrong_length_is_refused(name):
     with pytest.raises(ValueError):
         getattr(ray, name)(b"too short for any of them"[:3])
+
+
+def test_a_function_is_called_with_the_value_or_the_failure():
+    seen = []
+
+    @ray.remote
+    def divide(by):
+        return 1 / by
+
+    for by in (1, 0):
+        done = threading.Event()
+        divide.remote(by)._on_completed(lambda found, done=done: (seen.append(found), done.set()))
+        assert done.wait(20)
+    assert seen[0] == 1.0 and isinstance(seen[1], ZeroDivisionError)

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from skate.client.process import Process
 
 
+class NotExecuting(RuntimeError, AssertionError):
+    """A question about the running task or actor, in a driver. Ray raises an AssertionError."""
+
+
 class RuntimeContext:
     """Facts about the current driver, task or actor."""
 
@@ -112,7 +116,7 @@ class RuntimeContext:
 
     def _need_execution(self, question: str) -> None:
         if self._execution is None:
-            raise RuntimeError(
+            raise NotExecuting(
                 f"{question} is only available inside a task or an actor, but this is a driver"
             )
 

@@ -20,6 +20,10 @@ class Compute:
     remote_args: dict[str, Any] = field(default_factory=dict)
     remote_args_fn: Any = None
 
+    def __post_init__(self) -> None:
+        if self.tasks is not None and self.tasks < 1:
+            raise ValueError(f"concurrency must be >= 1, got {self.tasks}")
+
     @property
     def plain(self) -> bool:
         """True if no option requires a worker process."""

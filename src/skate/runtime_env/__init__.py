@@ -18,7 +18,10 @@ Public here: RuntimeEnv and RuntimeEnvConfig. Inside, in the order in which an e
 
 from __future__ import annotations
 
+from skate import lazy_loader
 from skate.runtime_env.config import RuntimeEnvConfig
 from skate.runtime_env.env import RuntimeEnv
 
 __all__ = ["RuntimeEnv", "RuntimeEnvConfig"]
+
+__getattr__ = lazy_loader.getter(globals(), {})

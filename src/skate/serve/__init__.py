@@ -12,6 +12,8 @@ from skate.serve.ingress.views import ingress
 _HOMES = {
     "skate.serve.api": (
         "RunTarget",
+        "_run",
+        "_run_many",
         "delete",
         "get_app_handle",
         "get_deployment_actor",

@@ -22,6 +22,7 @@ from skate.serve.graph import Built, build, checked_prefix
 from skate.serve.handle.handle import DeploymentHandle
 from skate.serve.identity import (
     CONTROLLER_NAME,
+    DEFAULT_APP,
     DEPLOYMENT_ACTOR_VARIABLE,
     NAMESPACE,
     DeploymentID,
@@ -189,7 +190,7 @@ def run(
         options = HTTPOptions.model_validate(
             {key: value for key, value in address.items() if value is not None}
         )
-    return _run_many([one], blocking, True, controller_options, options)[0]
+    return _run_targets([one], blocking, True, controller_options, options)[0]
 
 
 def run_many(
@@ -221,10 +222,47 @@ def run_many(
     names = [each.name for each in targets]
     if len(set(names)) < len(names):
         raise RayServeException(f"two applications have the same name: {names}; use unique names")
-    return _run_many(list(targets), blocking, wait_for_applications_running, controller_options, None)
+    return _run_targets(list(targets), blocking, wait_for_applications_running, controller_options, None)
 
 
 def _run_many(
+    targets: Sequence[RunTarget],
+    wait_for_ingress_deployment_creation: bool = True,
+    wait_for_applications_running: bool = True,
+    _local_testing_mode: bool = False,
+    controller_options: ControllerOptions | dict[str, Any] | None = None,
+) -> list[DeploymentHandle]:
+    """Do what `run_many` does, without `blocking`."""
+    return run_many(
+        targets,
+        wait_for_applications_running=wait_for_applications_running,
+        _local_testing_mode=_local_testing_mode,
+        controller_options=controller_options,
+    )
+
+
+def _run(
+    target: Application,
+    *,
+    _blocking: bool = True,
+    name: str = DEFAULT_APP,
+    route_prefix: str | None = "/",
+    logging_config: LoggingConfig | dict[str, Any] | None = None,
+    _local_testing_mode: bool = False,
+    external_scaler_enabled: bool = False,
+    controller_options: ControllerOptions | dict[str, Any] | None = None,
+) -> DeploymentHandle:
+    """Serve an application as `run` does; with `_blocking=False`, return before it is ready for requests."""
+    one = RunTarget(target, name, route_prefix, logging_config, external_scaler_enabled)
+    return _run_many(
+        [one],
+        wait_for_applications_running=_blocking,
+        _local_testing_mode=_local_testing_mode,
+        controller_options=controller_options,
+    )[0]
+
+
+def _run_targets(
     targets: list[RunTarget],
     blocking: bool,
     wait: bool,

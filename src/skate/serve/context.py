@@ -138,6 +138,18 @@ def get_replica_context() -> ReplicaContext:
     return found
 
 
+# Private names of Ray, which its documentation and many programs use.
+_serve_request_context = request
+
+
+def _get_internal_replica_context() -> ReplicaContext | None:
+    return current_replica()
+
+
+def _get_serve_request_context() -> RequestContext:
+    return request.get()
+
+
 def get_multiplexed_model_id() -> str:
     """Return the model that the current request names; empty if it names none."""
     return request.get().multiplexed_model_id

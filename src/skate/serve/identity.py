@@ -30,6 +30,10 @@ class DeploymentID(NamedTuple):
     name: str
     app_name: str = DEFAULT_APP
 
+    def to_replica_actor_class_name(self) -> str:
+        """Format the class name of the replicas' actors."""
+        return f"ServeReplica:{self.app_name}:{self.name}"
+
     def __str__(self) -> str:
         return f"Deployment(name={self.name!r}, app={self.app_name!r})"
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate.serve.identity import DeploymentID, ReplicaID
+from skate.serve.routing.replica_result import ReplicaResult as ReplicaResult
 
 __all__ = [
     "FIFOMixin",
@@ -155,10 +156,17 @@ class QueueLengths:
         return None if found is None else found.queue_len
 
 
+def _nobody() -> None:
+    """Wake nobody: the router serves no requests yet."""
+
+
 class RequestRouter(abc.ABC):
     """The base class of routers. Subclasses rank the candidates, and are notified about requests and
     replicas.
     """
+
+    #: Has waiting requests choose again, instead of after a pause; set by what calls the router.
+    _wake: Callable[[], None] = staticmethod(_nobody)
 
     def __init__(
         self,
@@ -249,7 +257,9 @@ class RequestRouter(abc.ABC):
     def on_send_request(self, replica_id: ReplicaID) -> None:  # noqa: B027 (may be left out)
         """Handle that a request is about to be sent to a replica."""
 
-    def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:  # noqa: B027 (may be left out)
+    def on_request_routed(  # noqa: B027 (may be left out)
+        self, pending_request: PendingRequest, replica_id: ReplicaID, result: ReplicaResult
+    ) -> None:
         """Handle that a request was sent to a replica."""
 
     def on_request_completed(self, replica_id: ReplicaID, internal_request_id: str) -> None:  # noqa: B027 (may be left out)

@@ -240,6 +240,47 @@ def test_download(tmp_path: Any) -> None:
     assert {row["bytes"] for row in rows} == {b"content", None}
 
 
+FIELDS = pa.schema(
+    [pa.field("a", pa.int64(), nullable=False, metadata={"unit": "m"}), pa.field("b", pa.int64())]
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "nullable"),
+    [
+        (col("a"), False),
+        (col("b"), True),
+        (col("nobody"), True),
+        (lit(1), False),
+        (lit(None), True),
+        (col("a") + 1, False),
+        (col("a") + col("b"), True),
+        (col("b").is_null(), False),
+        (~(col("a") > 1), False),
+        (~(col("b") > 1), True),
+        ((col("a") * 2).alias("c"), False),
+        (col("a").abs(), True),
+        (uuid(), False),
+        (random(), False),
+        (monotonically_increasing_id(), False),
+    ],
+    ids=str,
+)
+def test_a_result_that_has_no_nulls(expression: Any, nullable: bool) -> None:
+    assert expression.nullable(FIELDS) is nullable
+
+
+def test_the_field_of_a_result() -> None:
+    assert col("a").to_field(FIELDS).equals(FIELDS.field("a"), check_metadata=True)
+    assert col("nobody").to_field(FIELDS) is None
+    assert (col("a") + 1).alias("c").to_field(FIELDS) == pa.field("c", pa.int64(), nullable=False)
+    assert (col("a") + 1).to_field(FIELDS) is None  # without a name
+
+
+def test_conditions_are_booleans() -> None:
+    assert col("a").is_null().data_type == (~col("a")).data_type == DataType.bool()
+
+
 def test_structural_equality() -> None:
     assert (i + 1).structurally_equals(i + 1)
     assert not (i + 1).structurally_equals(i + 2)

@@ -120,3 +120,19 @@ def test_frames_have_numpys_dtypes() -> None:
     frame = ray.data.range(2).take_batch(2, batch_format="pandas")
     assert frame["id"].dtype == np.int64
     assert frame["id"].values.reshape(-1, 1).tolist() == [[0], [1]]
+
+
+@pytest.mark.chosen_difference("dates of numpy stay dates", id="D-data-dates")
+@pytest.mark.parametrize("unit", ["Y", "M", "D"])
+def test_dates_of_numpy_are_dates(unit: str) -> None:
+    days = np.array(["2024-01-01"], dtype=f"datetime64[{unit}]")
+    made = ray.data.range(1).map_batches(lambda batch: {"day": days})
+    assert made.take_all() == [{"day": dt.date(2024, 1, 1)}]
+    assert made.map_batches(lambda batch: batch).take_all() == [{"day": dt.date(2024, 1, 1)}]
+
+
+@pytest.mark.parametrize("unit", ["h", "m", "s", "ms", "us"])
+def test_times_of_numpy_are_times(unit: str) -> None:
+    times = np.array(["2024-01-01T05"], dtype=f"datetime64[{unit}]")
+    made = ray.data.range(1).map_batches(lambda batch: {"time": times})
+    assert made.take_all() == [{"time": dt.datetime(2024, 1, 1, 5)}]

@@ -105,8 +105,6 @@ ABSENT: dict[str, str] = {
     "ray.serve.*Router.supports_rejection_protocol": "Ray's tasks that ask replicas how full they are: counters say it",
     "ray.serve.*Router.target_num_routing_tasks": "Ray's tasks that ask replicas how full they are: counters say it",
     "ray.serve.exceptions.RequestCancelledError.from_ray_exception": "the protobuf form of errors, between Ray's own processes",
-    "ray.serve.experimental.capacity_queue": "an actor that gives out places: not built yet",
-    "ray.serve.experimental.capacity_queue_router": "an actor that gives out places: not built yet",
     "ray.serve.experimental.consistent_hash_router.CONSISTENT_HASH_SEED": "of Ray's ring of hashes, which is none here",
     "ray.serve.handle.DeploymentBroadcastResponse()": "programs do not construct it: it comes from handles",
     "ray.serve.handle.DeploymentResponse()": "programs do not construct it: it comes from handles",

@@ -14,6 +14,7 @@ from ray.serve.request_router import (
     MultiplexMixin,
     PendingRequest,
     ReplicaID,
+    ReplicaResult,
     RequestRouter,
     RunningReplica,
 )
@@ -55,6 +56,8 @@ class Recording(FIFOMixin, MultiplexMixin, LocalityMixin, RequestRouter):
 
     def on_request_routed(self, pending_request: PendingRequest, replica_id: ReplicaID, result: Any) -> None:
         self.seen.append(("routed", isinstance(replica_id, ReplicaID)))
+        self.seen.append(("result", isinstance(result, ReplicaResult)))
+        result.add_done_callback(lambda _: self.seen.append(("done", True)))
 
 
 @serve.deployment(
@@ -99,6 +102,8 @@ EXPECTED = [
     ("kind", False, None, {"zone": "north"}),
     ("equal", True),
     ("routed", True),
+    ("result", True),
+    ("done", True),
 ]
 
 

@@ -104,6 +104,12 @@ class ActorClass:
         """Return a node of a lazy graph that starts this actor."""
         return graphs.bind_class(self, args, kwargs, self._options, self._cls)
 
+    def _renamed(self, name: str) -> ActorClass:
+        """Return the class under another name, which the state of the cluster shows."""
+        made = ActorClass(self._cls, self._options)
+        made._name = name
+        return made
+
     def _described(self) -> ActorDescriptor:
         if self._descriptor is None:
             self._descriptor = ActorDescriptor.of(self._cls, self._options)

@@ -228,6 +228,13 @@ class ObjectRef(Generic[T]):
             process.when_ready(self, wake)
         return future
 
+    def _on_completed(self, py_callback: Callable[[Any], None]) -> None:
+        """Call a function with the value, or with the exception of a failure, once it is there."""
+        done = self.future()
+        done.add_done_callback(
+            lambda _: py_callback(done.result() if done.exception() is None else done.exception())
+        )
+
     def _on_ready(self, call: Callable[[], None]) -> None:
         """Call `call` when the value is ready, in any thread and under the engine lock, so it must be short."""
         _process_of(self).when_ready(self, call)

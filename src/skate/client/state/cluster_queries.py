@@ -58,6 +58,8 @@ def nodes() -> list[dict[str, Any]]:
                 "ObjectStoreSocketName": "",
                 "RayletSocketName": "",
                 "MetricsExportPort": 0,
+                "MetricsAgentPort": 0,
+                "DashboardAgentListenPort": 0,
                 "NodeName": node.get("name", node["address"]),
                 "RuntimeEnvAgentPort": 0,
                 "DeathReason": 0 if node["alive"] else EXPECTED if node["expected"] else UNEXPECTED,

@@ -25,6 +25,9 @@ class Generated(Expr):
     def structurally_equals(self, other: Any) -> bool:
         return self is other
 
+    def nullable(self, input_schema: pa.Schema) -> bool:
+        return False
+
 
 class RandomExpr(Generated):
     """Random numbers between 0 (inclusive) and 1 (exclusive)."""

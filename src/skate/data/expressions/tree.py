@@ -194,7 +194,9 @@ class Expr(Mathematics):
     def to_field(self, input_schema: pa.Schema) -> pa.Field | None:
         """Return the field for blocks with a schema, None without a name or a known type."""
         kind = self.get_type(input_schema)
-        return None if kind is None or self.name is None else pa.field(self.name, kind)
+        if kind is None or self.name is None:
+            return None
+        return pa.field(self.name, kind, nullable=self.nullable(input_schema))
 
     def _call(self, title: builtins.str, function: Any, *options: Any, **named: Any) -> Expr:
         return FunctionExpr(self, title, function, options, named)
@@ -238,6 +240,13 @@ class ColumnExpr(Expr):
 
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
         return table.column(known(table.column_names, self._name))
+
+    def nullable(self, input_schema: pa.Schema) -> bool:
+        field = self.to_field(input_schema)
+        return field is None or field.nullable
+
+    def to_field(self, input_schema: pa.Schema) -> pa.Field | None:
+        return input_schema.field(self._name) if self._name in input_schema.names else None
 
     def to_pyarrow(self) -> pc.Expression:
         return pc.field(self._name)
@@ -286,6 +295,9 @@ class LiteralExpr(Expr):
         value = self.value
         return pa.scalar(value.tolist() if isinstance(value, np.ndarray) else value)
 
+    def nullable(self, input_schema: pa.Schema) -> bool:
+        return self.value is None
+
     def to_pyarrow(self) -> pc.Expression:
         return pc.scalar(self.value)
 
@@ -330,6 +342,9 @@ class BinaryExpr(Expr):
             return found if self.op is Operation.IN else ~found
         return operations.as_pyarrow(self.op, left, self.right.to_pyarrow(), self._is_text)
 
+    def nullable(self, input_schema: pa.Schema) -> bool:
+        return self.left.nullable(input_schema) or self.right.nullable(input_schema)
+
     @property
     def _is_text(self) -> bool:
         return any(isinstance(each, LiteralExpr) and isinstance(each.value, str) for each in self.children)
@@ -352,6 +367,7 @@ class UnaryExpr(Expr):
     """An operator over one expression."""
 
     _own = ("op",)
+    data_type = DataType(pa.bool_())
 
     def __init__(self, op: Operation, operand: Expr) -> None:
         self.op = op
@@ -364,6 +380,9 @@ class UnaryExpr(Expr):
 
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
         return operations.unary(self.op, self.operand.evaluate(table, place))
+
+    def nullable(self, input_schema: pa.Schema) -> bool:
+        return self.op is Operation.NOT and self.operand.nullable(input_schema)
 
     def to_pyarrow(self) -> pc.Expression:
         return operations.unary(self.op, self.operand.to_pyarrow())
@@ -412,6 +431,9 @@ class AliasExpr(Expr):
 
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
         return self.expr.evaluate(table, place)
+
+    def nullable(self, input_schema: pa.Schema) -> bool:
+        return self.expr.nullable(input_schema)
 
     def to_pyarrow(self) -> pc.Expression:
         return self.expr.to_pyarrow()

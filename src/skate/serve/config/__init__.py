@@ -20,6 +20,7 @@ from skate.serve.config.deployment import (
     RequestRouterConfig,
 )
 from skate.serve.config.http import ControllerOptions, HTTPOptions, ProxyLocation, gRPCOptions
+from skate.serve.identity import DeploymentID as DeploymentID
 
 __all__ = [
     "DEFAULT_METRICS_INTERVAL_S",

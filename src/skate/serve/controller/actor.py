@@ -12,6 +12,7 @@ from typing import Any
 
 import skate
 from skate.resources import Resources
+from skate.serve.code import pickler
 from skate.serve.config.http import HTTPOptions, gRPCOptions
 from skate.serve.controller import (
     clock,
@@ -43,6 +44,14 @@ _IDLE_TICK_SECONDS = 0.5
 _ACKNOWLEDGE_SECONDS = 0.5
 #: After a restart, the time to wait for processes that remember the state.
 _REMEMBER_SECONDS = 0.3
+
+
+def _packed(memory: dict[str, Any]) -> bytes:
+    """Pickle the state. Classes of the user's program, such as those of shared actors, may have to be sent by value."""
+    try:
+        return pickle.dumps(memory)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return pickler.dumps(memory)
 
 
 class Controller:
@@ -139,6 +148,7 @@ class Controller:
             self._deploy(app)
         self.publish()
         if not wait:
+            await self.await_watchers()  # a handle knows the application from its first call on
             return []
         return [await self._settle(app.name) for app in apps]
 
@@ -394,7 +404,7 @@ class Controller:
         self.codes = {version: code for version, code in self.codes.items() if version in living}
         self.pool.shared.forget(living)
         self.table = table_of(self.machine, self.table.version + 1, self.pool.actors)
-        self.table.memory = (pickle.dumps(memory), self.codes)
+        self.table.memory = (_packed(memory), self.codes)
         published, self._published = self._published, asyncio.Event()
         published.set()
         for event in self.settled.values():

@@ -38,7 +38,7 @@ class ReplicaPool:
         self.gangs = GangGroups()
         self.shared = SharedActors()
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._class: Any = None
+        self._classes: dict[str, Any] = {}
 
     def later(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine in the background."""
@@ -94,7 +94,8 @@ class ReplicaPool:
         controller = self.controller
         target = record.target
         app = controller.machine.apps[record.key[0]]
-        name = ReplicaID(one.id, DeploymentID(target.name, app.name)).to_full_id_str()
+        deployment = DeploymentID(target.name, app.name)
+        name = ReplicaID(one.id, deployment).to_full_id_str()
         code = controller.codes[one.version]
         http = None
         ingress = target.ingress and app.route_prefix is not None
@@ -120,9 +121,11 @@ class ReplicaPool:
             surroundings=import_roots.of(app.path, app.directory, controller.own_path),
         )
         options = self._options(record, one, name)
-        if self._class is None:
-            self._class = skate.remote(Replica)
-        return self._class.options(
+        title = deployment.to_replica_actor_class_name()
+        kind = self._classes.get(title)
+        if kind is None:
+            kind = self._classes[title] = skate.remote(Replica)._renamed(title)
+        return kind.options(
             name=name, namespace=NAMESPACE, lifetime="detached", max_concurrency=_CONCURRENT, **options
         ).remote(order)
 

@@ -9,7 +9,7 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from starlette.formparsers import MultiPartException
@@ -20,26 +20,22 @@ from starlette.types import Receive, Scope, Send
 from skate.serve import context, metrics_http, tracing
 from skate.serve.config.http import HTTPOptions
 from skate.serve.exceptions import BackPressureError, DeploymentUnavailableError
+from skate.serve.ingress.deadlines import Timer
 from skate.serve.ingress.dispatcher import GUARDED, Dispatcher
-from skate.serve.ingress.exchange import REQUEST_HEADER, Exchange, unsupported_charset
+from skate.serve.ingress.exchange import Exchange, unsupported_charset
 from skate.serve.ingress.lifespan import Lifespan
 from skate.serve.ingress.middlewares import called_for
+from skate.serve.ingress.request_headers import NOTED, Noted, context_of, is_watched, time_limit
 from skate.serve.ingress.response_encoder import TEXT, encoded
 from skate.serve.logs import LOGGER
 from skate.serve.replica.child_calls import release
-from skate.serve.replica.order import Order, ReplicaPort
+from skate.serve.replica.order import ReplicaPort
 from skate.serve.replica.servable import Method
 from skate.serve.routing import watch
 from skate.serve.routing.table import Route, Table
 
-MODEL_HEADER = b"serve_multiplexed_model_id"
-SESSION_HEADER = b"x-session-id"
-TRACE_HEADER = b"traceparent"
-#: The headers that Serve itself looks at.
-_NOTED = frozenset((REQUEST_HEADER, MODEL_HEADER, SESSION_HEADER, TRACE_HEADER, b"content-type"))
 #: The most common types of responses, which need no closer inspection.
 _CONTENT = frozenset((str, bytes, dict, list, int))
-_new_tuple = tuple.__new__
 
 
 class Ingress:
@@ -124,11 +120,11 @@ class Ingress:
         started = time.perf_counter()
         self.requests.open += 1
         headers = scope["headers"]
-        noted = [header for header in headers if header[0] in _NOTED]
-        around = _context_of(noted, prefix, self.order, self.new_id)
+        noted = [header for header in headers if header[0] in NOTED]
+        around = context_of(noted, prefix, self.order, self.new_id)
         context.request.set(around)
         exchange = Exchange(receive, send, around.request_id, self.body_max)
-        timer = self._begin(receive)
+        timer = self._begin(receive, noted)
         span = tracing.of_request(scope, around, self.replica.id) if tracing.active() else None
         limiter = self.limiter
         entered = 0.0
@@ -155,7 +151,7 @@ class Ingress:
                 exchange.status = exchange.status or 499  # the client disconnected
                 return
             if not exchange.status:
-                body = f"Request {around.request_id} timed out after {self.options.request_timeout_s}s."
+                body = f"Request {around.request_id} timed out after {timer.seconds}s."
                 await exchange.text(408, body)
         except Exception as error:  # user code may raise anything; the client gets a response
             await self._failed(scope, exchange, error)
@@ -186,18 +182,20 @@ class Ingress:
                 self.limiter.waiting, config.max_queued_requests, pressure.status_code, pressure.retry_after_s
             )
 
-    def _begin(self, receive: Receive) -> _Timer | None:
+    def _begin(self, receive: Receive, noted: Noted) -> Timer | None:
         """Arrange for the request to be cancelled when its client disconnects or its time is up."""
         task = asyncio.current_task()
         assert task is not None
         cycle = getattr(receive, "__self__", None)
-        if cycle is not None:
+        if cycle is not None and (not noted or is_watched(noted)):
             try:
                 cycle.serve_task = task
             except AttributeError:  # a protocol with slots
                 pass
         limit = self.options.request_timeout_s
-        return None if limit is None else _Timer(limit, task)
+        if noted:
+            limit = time_limit(noted, limit)
+        return None if limit is None else Timer(limit, task)
 
     async def _plain(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Call a class or function that takes a Request and returns the response's content."""
@@ -271,41 +269,6 @@ class Ingress:
 def on_one_line(path: str) -> str:
     """Return a path for the log, escaped so that it cannot add lines of its own."""
     return path if path.isprintable() else repr(path)
-
-
-class _Timer:
-    def __init__(self, seconds: float, task: asyncio.Task[Any]) -> None:
-        self.late = False
-        self._task = task
-        self._handle = asyncio.get_running_loop().call_later(seconds, self._end)
-
-    def _end(self) -> None:
-        self.late = True
-        self._task.cancel()
-
-    def cancel(self) -> None:
-        """Cancel the timer: the request ended in time."""
-        self._handle.cancel()
-
-
-def _context_of(
-    noted: list[tuple[bytes, bytes]], prefix: str, order: Order, ids: Callable[[], str]
-) -> context.RequestContext:
-    request_id = model = session = ""
-    trace = None
-    for name, value in noted:
-        if name == REQUEST_HEADER:
-            request_id = value.decode("latin-1")
-        elif name == MODEL_HEADER:
-            model = value.decode("latin-1")
-        elif name == SESSION_HEADER:
-            session = value.decode("latin-1")
-        elif name == TRACE_HEADER:
-            trace = {"traceparent": value.decode("latin-1")}
-    return _new_tuple(
-        context.RequestContext,
-        (request_id or ids(), prefix, order.app, model, session, set(), order.name, trace),
-    )
 
 
 async def _simple(

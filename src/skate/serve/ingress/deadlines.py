@@ -1,7 +1,8 @@
-"""Deadlines of waiting connections, in order of expiry, without a clock."""
+"""Deadlines of waiting connections, in order of expiry, without a clock; and the time limit of one request."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 
@@ -51,3 +52,21 @@ class Deadlines:
             del self._due[connection]
             found.append((connection, brought))
         return found
+
+
+class Timer:
+    """Cancels a task after a number of seconds, and remembers that it did."""
+
+    def __init__(self, seconds: float, task: Any) -> None:
+        self.seconds = seconds
+        self.late = False
+        self._task = task
+        self._handle = asyncio.get_running_loop().call_later(seconds, self._end)
+
+    def _end(self) -> None:
+        self.late = True
+        self._task.cancel()
+
+    def cancel(self) -> None:
+        """Cancel the timer: the request ended in time."""
+        self._handle.cancel()

@@ -24,7 +24,7 @@ from skate.serve.exceptions import (
 )
 from skate.serve.grpc_util import RayServegRPCContext
 from skate.serve.handle.handle import DeploymentHandle
-from skate.serve.ingress.timer import Timer
+from skate.serve.ingress.deadlines import Timer
 from skate.serve.replica.child_calls import release
 from skate.serve.replica.grpc_method import PREFIX, RemoteMessages
 from skate.serve.replica.order import ReplicaPort

@@ -7,13 +7,14 @@ import datetime
 import enum
 import json
 import pathlib
+import re
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
 TEXT = b"text/plain; charset=utf-8"
 JSON = b"application/json"
-BYTES = b"application/octet-stream"
+PLAIN = b"text/plain"
 _encoder = json.JSONEncoder(
     ensure_ascii=False, separators=(",", ":"), default=lambda value: plain(value)
 ).encode
@@ -22,14 +23,14 @@ _encoder = json.JSONEncoder(
 def encoded(value: Any) -> tuple[bytes, bytes]:
     """Return content type and body: text for str, bytes unchanged, else JSON. Raise TypeError if there is no JSON form."""
     if value is None:
-        return JSON, b""
+        return PLAIN, b""
     kind = type(value)
     if kind is str:
         return TEXT, value.encode()
     if kind is bytes:
-        return BYTES, value
+        return PLAIN, value
     if isinstance(value, (bytearray, memoryview)):
-        return BYTES, bytes(value)
+        return PLAIN, bytes(value)
     return JSON, _encoder(value).encode()
 
 
@@ -43,18 +44,30 @@ def plain(value: Any) -> Any:
         return value.value
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
         return value.isoformat()
-    if isinstance(value, (uuid.UUID, pathlib.PurePath)):
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    module = type(value).__module__  # of modules that few programs use
+    if module == "decimal":
+        exponent = value.as_tuple().exponent
+        return int(value) if isinstance(exponent, int) and exponent >= 0 else float(value)
+    if isinstance(value, (uuid.UUID, pathlib.PurePath, Exception)) or module == "ipaddress":
         return str(value)
+    if isinstance(value, re.Pattern):
+        return value.pattern
     if isinstance(value, (set, frozenset, tuple)) or type(value).__name__ in ("deque", "generator"):
         return list(value)
     if isinstance(value, bytes):
         return value.decode()
     if isinstance(value, Mapping):
         return dict(value)
+    if hasattr(value, "to_dict") and hasattr(value, "columns"):  # a DataFrame
+        return value.to_dict(orient="records")
     for convert in ("tolist", "item"):  # arrays and their scalars
         call = getattr(value, convert, None)
         if call is not None:
             return call()
+    if hasattr(value, "__dict__") and not callable(value):  # names that begin with _sa are SQLAlchemy's own
+        return {name: each for name, each in vars(value).items() if not name.startswith("_sa")}
     raise TypeError(
         f"a handler returned a {type(value).__name__}, which is not JSON-serializable; return plain data, text, "
         "bytes or a Response"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Callable
 from typing import Any
 
 from skate.serve.identity import DeploymentID, ReplicaID
 from skate.serve.request_router import PendingRequest, RequestMetadata, RunningReplica
 from skate.serve.routing.call import Call
+from skate.serve.routing.replica_result import ReplicaResult
 from skate.serve.routing.table import Key
 
 #: The most calls of a router for one request, if it does not ask for a pause; then the request waits.
@@ -18,7 +20,7 @@ _TRIES = 8
 class CustomChoice:
     """A router object that chooses the replica of each request."""
 
-    def __init__(self, config: Any, key: Key, own_node: str) -> None:
+    def __init__(self, config: Any, key: Key, own_node: str, wake: Callable[[], None]) -> None:
         app, name = key
         self.deployment_id = DeploymentID(name, app)
         self.router = config.get_request_router_class()(
@@ -30,6 +32,7 @@ class CustomChoice:
             backoff_multiplier=config.backoff_multiplier,
             max_backoff_s=config.max_backoff_s,
         )
+        self.router._wake = wake
         self.router.initialize_state(**config.request_router_kwargs)
         self._known: dict[str, RunningReplica] = {}
 
@@ -91,7 +94,7 @@ class CustomChoice:
         """Notify the router that a request was sent to a replica."""
         pending = getattr(call, "pending", None)
         if pending is not None:
-            self.router.on_request_routed(pending, self._id(target), result)
+            self.router.on_request_routed(pending, self._id(target), ReplicaResult(result))
 
     def completed(self, call: Call, target: Any) -> None:
         """Notify the router that a request has ended."""
@@ -99,6 +102,14 @@ class CustomChoice:
         if pending is not None:
             call.pending = None
             self.router.on_request_completed(self._id(target), pending.metadata.internal_request_id)
+
+    def cancelled(self, call: Call) -> None:
+        """Notify the router that a request was cancelled before it was sent, if the router wants to know."""
+        pending = getattr(call, "pending", None)
+        notify = getattr(self.router, "on_request_cancelled", None)
+        if pending is not None and notify is not None:
+            call.pending = None
+            notify(pending.metadata.internal_request_id)
 
     def _id(self, target: Any) -> ReplicaID:
         return ReplicaID(target.entry.replica, self.deployment_id)

@@ -113,7 +113,7 @@ class Router:
             # Imported only for custom routers.
             from skate.serve.routing.custom_router import CustomChoice
 
-            self._custom = CustomChoice(config, self.key, self._own_node)
+            self._custom = CustomChoice(config, self.key, self._own_node, retry_thread.wake)
         assert self.deployment is not None
         self._custom.update(self._ready, self.deployment.max_ongoing)
         return self._custom
@@ -184,6 +184,8 @@ class Router:
             else:
                 found = True
         if found:
+            if self._custom is not None:
+                self._custom.cancelled(call)
             call.settle(None, RequestCancelledError(call.meta[0]))
 
     def send_waiting(self) -> None:
@@ -373,6 +375,7 @@ class RetryThread:
         self._routers: set[Router] = set()
         self._lock = threading.Lock()
         self._running = False
+        self._woken = threading.Event()
         #: Reports the waiting requests to the controller; set by the watch of the process.
         self.report: Callable[[], None] = lambda: None
 
@@ -385,11 +388,16 @@ class RetryThread:
             self._running = True
         threading.Thread(target=self._run, name="skate-serve-retry", daemon=True).start()
 
+    def wake(self) -> None:
+        """Retry the waiting requests now, because a custom router can choose for one of them."""
+        self._woken.set()
+
     def _run(self) -> None:
         pause = _RETRY_SECONDS
         reported = 0.0
         while True:
-            time.sleep(pause)
+            self._woken.wait(pause)
+            self._woken.clear()
             if time.monotonic() - reported > _REPORT_SECONDS:
                 reported = time.monotonic()
                 self.report()
