@@ -41,6 +41,18 @@ def updates_per_step(config: Any) -> tuple[int, int]:
     return 1, round(ratio)
 
 
+def replay_settings(held: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a replay buffer with new ones over them; another type takes the place of all.
+
+    Args:
+        held: The settings so far.
+        given: The new ones.
+    """
+    if given.get("type", held.get("type")) != held.get("type"):
+        return dict(given)
+    return {**held, **given}
+
+
 class OffPolicyAlgorithm(Algorithm):
     """Base class of algorithms that store samples in a replay buffer and learn from batches of it."""
 
@@ -92,14 +104,33 @@ class OffPolicyAlgorithm(Algorithm):
         with metrics.log_time((TIMERS, REPLAY_BUFFER_ADD_DATA_TIMER)):
             self.local_replay_buffer.add(rollouts)
 
+    def _modules_to_sample(self) -> dict[str, list[str]]:
+        """Return the argument of a buffer of several agents that names the modules to draw for."""
+        buffer, config = self.local_replay_buffer, self.config
+        if not config.is_multi_agent or not hasattr(buffer, "get_module_ids"):
+            return {}
+        trained, known = config.policies_to_train, self.learner_group._learner.module.keys()
+        wanted = [
+            module_id
+            for module_id in buffer.get_module_ids()
+            # Modules may have been removed since, and a function of the batch is asked once there is one.
+            if module_id in known and (trained is None or callable(trained) or module_id in trained)
+        ]
+        return {"modules_to_sample": [each for each in wanted if buffer.get_num_timesteps(each)]}
+
     def _update(self) -> None:
         config, metrics = self.config, self.metrics
+        which = self._modules_to_sample()
+        if which.get("modules_to_sample") == []:
+            return
         with metrics.log_time((TIMERS, REPLAY_BUFFER_SAMPLE_TIMER)):
             batch = self.local_replay_buffer.sample(
                 num_items=config.total_train_batch_size,
                 n_step=config.n_step,
                 gamma=config.gamma,
                 beta=config.replay_buffer_config.get("beta", 0.4),
+                sample_episodes=False,
+                **which,
             )
         with metrics.log_time((TIMERS, LEARNER_UPDATE_TIMER)):
             learned = self.learner_group.update(

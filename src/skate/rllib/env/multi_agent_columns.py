@@ -33,6 +33,10 @@ class EpisodeReads:
     #: The step of the environment of each observation that an agent's episode holds, lookback included.
     _times: dict[Any, list[int]]
 
+    def times_of(self, agent_id: Any) -> list[int]:
+        """Return the step of the environment of each of an agent's observations in this chunk."""
+        return self._times[agent_id][-len(self.agent_episodes[agent_id]) - 1 :]
+
     def _columns(
         self, name: str, key: str | None, agent_id: Any
     ) -> Iterator[tuple[str, InfiniteLookbackBuffer, Any]]:

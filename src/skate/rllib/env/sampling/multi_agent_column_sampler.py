@@ -111,13 +111,16 @@ class MultiAgentColumnSampler:
         self.groups = groups
 
     @torch.no_grad()
-    def sample(self, num_steps: int, explore: bool, random_actions: bool) -> dict[str, list[Rollout]]:
+    def sample(
+        self, num_steps: int, explore: bool, random_actions: bool, agent_steps: int | None = None
+    ) -> dict[str, list[Rollout]]:
         """Sample a fragment.
 
         Args:
             num_steps: Steps of each environment.
             explore: True to explore.
             random_actions: True to act at random, without the modules.
+            agent_steps: The least number of steps of all agents, in place of ``num_steps``.
 
         Returns:
             Fragments by module id.
@@ -127,16 +130,19 @@ class MultiAgentColumnSampler:
         t, growth = runner._lifetime_and_growth()
         if runner._needs_initial_reset or not self.lanes:
             self.reset()
-        for index in range(num_steps):
+        index = counted = 0
+        while index < num_steps if agent_steps is None else counted < agent_steps:
             actions = self._random() if random_actions else self._act(explore, t + index * growth)
             is_over = False
             for place, lane in enumerate(self.lanes):
                 lane.add(envs[place].step(actions[place]), self._stays)
                 is_over = is_over or lane.is_done
+                counted += len(lane.newest)
             if is_over:
                 self._end_episodes()
             self._observe()
-        return self._end_fragment(num_steps)
+            index += 1
+        return self._end_fragment(index)
 
     def _random(self) -> list[dict[Any, Any]]:
         """Return random actions of the agents that act, by environment."""
