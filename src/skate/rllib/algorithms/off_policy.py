@@ -54,7 +54,10 @@ def replay_settings(held: dict[str, Any], given: dict[str, Any]) -> dict[str, An
 
 
 class OffPolicyAlgorithm(Algorithm):
-    """Base class of algorithms that store samples in a replay buffer and learn from batches of it."""
+    """Base class of algorithms that store samples in a replay buffer and learn from batches of it.
+
+    Samples are columns of rows, and episodes if connectors of learners or spaces of several arrays ask for these.
+    """
 
     def setup(self, config: Any) -> None:
         """Create the replay buffer as well."""
@@ -62,16 +65,7 @@ class OffPolicyAlgorithm(Algorithm):
         from skate.rllib.utils.replay_buffers.factory import make_replay_buffer
 
         super().setup(config)
-        if self.learner_group.has_own_connectors:
-            raise ValueError(
-                f"learner_connector is set, but {type(self).__name__} learns from rows of its replay buffer, which no "
-                "connector sees; write it as an env_to_module_connector, or override the learner's make_batches()"
-            )
-        if self.needs_episodes:
-            raise ValueError(
-                f"{type(self).__name__} has observations or actions of several arrays, which its replay buffer does not "
-                f"hold: {self.spaces}; flatten observations with FlattenObservations() as an env_to_module_connector"
-            )
+        self._on_episodes = self.needs_episodes
         self.local_replay_buffer = make_replay_buffer(config)
 
     def training_step(self) -> None:
@@ -94,15 +88,17 @@ class OffPolicyAlgorithm(Algorithm):
     def _sample(self, random_actions: bool) -> None:
         config, metrics = self.config, self.metrics
         lanes = config.num_envs_per_env_runner * (config.num_env_runners or 1)
+        group = self.env_runner_group
+        sample = group.sample_episodes if self._on_episodes else group.sample_rollouts
         with metrics.log_time((TIMERS, ENV_RUNNER_SAMPLING_TIMER)):
-            rollouts, sampled = self.env_runner_group.sample_rollouts(
+            samples, sampled = sample(
                 total_steps=config.get_rollout_fragment_length() * lanes,
                 explore=config.explore,
                 random_actions=random_actions,
             )
             metrics.aggregate(sampled, key=ENV_RUNNER_RESULTS)
         with metrics.log_time((TIMERS, REPLAY_BUFFER_ADD_DATA_TIMER)):
-            self.local_replay_buffer.add(rollouts)
+            self.local_replay_buffer.add(samples)
 
     def _modules_to_sample(self) -> dict[str, list[str]]:
         """Return the argument of a buffer of several agents that names the modules to draw for."""
@@ -123,18 +119,20 @@ class OffPolicyAlgorithm(Algorithm):
         which = self._modules_to_sample()
         if which.get("modules_to_sample") == []:
             return
+        as_episodes = self._on_episodes
         with metrics.log_time((TIMERS, REPLAY_BUFFER_SAMPLE_TIMER)):
-            batch = self.local_replay_buffer.sample(
+            drawn = self.local_replay_buffer.sample(
                 num_items=config.total_train_batch_size,
                 n_step=config.n_step,
                 gamma=config.gamma,
                 beta=config.replay_buffer_config.get("beta", 0.4),
-                sample_episodes=False,
+                sample_episodes=as_episodes,
+                to_numpy=as_episodes,
                 **which,
             )
         with metrics.log_time((TIMERS, LEARNER_UPDATE_TIMER)):
             learned = self.learner_group.update(
-                batch=batch,
+                **{"episodes" if as_episodes else "batch": drawn},
                 timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: self._steps_sampled()},
                 num_epochs=1,
                 minibatch_size=None,
