@@ -288,7 +288,8 @@ class EpisodeReads:
             neg_index_as_lookback: See `set_observations`.
 
         Raises:
-            KeyError: An agent is not in this episode, or its module has no output of that name.
+            KeyError: An agent is not in this episode.
+            AssertionError: Its module has no output of that name.
             IndexError: An index is out of range, or the number of items differs.
         """
         options = {"key": key, "at_indices": at_indices, "neg_index_as_lookback": neg_index_as_lookback}
