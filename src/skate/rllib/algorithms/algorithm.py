@@ -350,9 +350,9 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
         """Save to the folder of a trial's checkpoint."""
         self.save_to_path(checkpoint_dir)
 
-    def load_checkpoint(self, checkpoint: Any) -> None:
+    def load_checkpoint(self, checkpoint_dir: Any) -> None:
         """Restore from the folder of a trial's checkpoint."""
-        self.restore_from_path(checkpoint)
+        self.restore_from_path(checkpoint_dir)
 
     def save(self, checkpoint_dir: str | None = None) -> Any:
         """Save to a folder, a new one if none is given.
