@@ -170,13 +170,40 @@ def test_buffers_say_what_they_do_not_keep() -> None:
     with pytest.raises(TypeError, match="fragments or single-agent episodes"):
         buffer.add([walk(0.0, 2), Lanes(1, 0).rollout(2)])
     with pytest.raises(ValueError, match="no lookback, batch_length_T=8"):
-        buffer.sample(1, batch_length_T=8, lookback=2)
+        buffer.sample(1, batch_length_T=8, lookback=2, sample_episodes=True)
     of_fragments = EpisodeReplayBuffer(50)
     of_fragments.add(Lanes(1, 0).rollout(2))
     with pytest.raises(TypeError, match="holds fragments"):
         of_fragments.add(walk(0.0, 2))
     with pytest.raises(ValueError, match="no include_infos"):
         of_fragments.sample(1, include_infos=True)
+
+
+def test_rows_of_several_steps_go_from_episode_to_episode() -> None:
+    buffer = EpisodeReplayBuffer(100, batch_length_T=7, seed=2)
+    buffer.add([walk(0.0, 3, terminated=True), walk(100.0, 5, truncated=True), walk(200.0, 2)])
+    rows = buffer.sample(50)
+    assert {name: column.shape for name, column in rows.items()} == {
+        "obs": (50, 7, 1), "actions": (50, 7, 1), **dict.fromkeys(
+            ("rewards", "is_first", "is_last", "is_terminated", "is_truncated"), (50, 7)
+        ),
+    }  # fmt: skip
+    assert set(buffer.sample(3, batch_length_T=2)["obs"].shape) == {3, 2, 1}
+    for row in range(50):
+        numbers, first, last = rows["obs"][row, :, 0], rows["is_first"][row], rows["is_last"][row]
+        assert first[0] and last[-1] and (first[1:] == last[:-1]).all()
+        for at in range(7):
+            number = numbers[at]
+            assert number % 100 == 0 or not first[at] or at == 0
+            if not first[at]:
+                assert number == numbers[at - 1] + 1
+            ends = {3.0: "is_terminated", 105.0: "is_truncated", 202.0: None}
+            for name in ("is_terminated", "is_truncated"):
+                assert rows[name][row, at] == (ends.get(number) == name)
+            # The action repeats at the end; the reward is that of the step before, and none at the beginning.
+            assert rows["actions"][row, at, 0] == number - (number in ends)
+            assert rows["rewards"][row, at] == (0.0 if number % 100 == 0 else number - 1)
+    assert rows["is_first"].sum() - 50 > 20 and len(set(rows["obs"][:, 0, 0])) == 10
 
 
 @pytest.mark.parametrize("kind", [EpisodeReplayBuffer, PrioritizedEpisodeReplayBuffer])

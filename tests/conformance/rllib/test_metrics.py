@@ -139,3 +139,14 @@ def test_a_logger_continues_from_a_state() -> None:
     again.set_state(logger.get_state())
     again.log_value(("of", "all"), 5, reduce="lifetime_sum")
     assert again.peek(("of", "all")) == 8 and again.peek("newest") == 4.0
+
+
+def test_what_a_runner_ships_counts_as_a_number() -> None:
+    logger = MetricsLogger()
+    logger.log_value("mean", 1.0, reduce="mean", window=4)
+    logger.log_value("mean", 2.0, reduce="mean", window=4)
+    logger.log_value("sum", 3, reduce="sum")
+    shipped = logger.reduce()
+    assert float(shipped["mean"]) == 1.5 and int(shipped["sum"]) == 3 and shipped["sum"] == 3
+    assert f"{shipped['mean']:.2f}" == "1.50" and shipped["mean"] + 1 == 2.5 and shipped["sum"] * 2 == 6
+    assert shipped["mean"] < 2 <= shipped["sum"] and shipped["sum"] > shipped["mean"]

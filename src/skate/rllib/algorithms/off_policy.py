@@ -11,6 +11,7 @@ from skate.rllib.utils.metrics import (
     ENV_RUNNER_SAMPLING_TIMER,
     LEARNER_RESULTS,
     LEARNER_UPDATE_TIMER,
+    NUM_AGENT_STEPS_SAMPLED_LIFETIME,
     NUM_ENV_STEPS_SAMPLED_LIFETIME,
     REPLAY_BUFFER_ADD_DATA_TIMER,
     REPLAY_BUFFER_RESULTS,
@@ -72,15 +73,22 @@ class OffPolicyAlgorithm(Algorithm):
         """Sample into the buffer, update on batches of it, and send the weights to the runners."""
         config, metrics = self.config, self.metrics
         samplings, updates = updates_per_step(config)
-        before = self._steps_sampled() < config.num_steps_sampled_before_learning_starts
+        before = self._steps_counted() < config.num_steps_sampled_before_learning_starts
         for _ in range(samplings):
             self._sample(random_actions=before and self.samples_at_random_before_learning)
         metrics.aggregate([self.local_replay_buffer.get_metrics()], key=REPLAY_BUFFER_RESULTS)
-        if self._steps_sampled() < config.num_steps_sampled_before_learning_starts:
+        if self._steps_counted() < config.num_steps_sampled_before_learning_starts:
             return
         for _ in range(updates):
             self._update()
         self._next_weights()
+
+    def _steps_counted(self) -> int:
+        """Return the steps sampled so far: of environments, or of agents if the configuration counts these."""
+        if self.config.count_steps_by != "agent_steps":
+            return self._steps_sampled()
+        by_agent = self.metrics.peek((ENV_RUNNER_RESULTS, NUM_AGENT_STEPS_SAMPLED_LIFETIME), default={})
+        return int(sum(by_agent.values()))
 
     #: True if actions are drawn from the space until learning starts.
     samples_at_random_before_learning = False

@@ -11,7 +11,7 @@ import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, SupportsFloat
 
 import numpy as np
 
@@ -112,6 +112,49 @@ class Statistic:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.peek()})"
+
+    # -- as a number, its value as of now
+
+    def __float__(self) -> float:
+        value = self.peek()
+        if isinstance(value, list | tuple):
+            raise ValueError(f"{self} has several values; it is no number")
+        return float(value)
+
+    def __int__(self) -> int:
+        return int(float(self))
+
+    def __format__(self, spec: str) -> str:
+        return format(float(self), spec) if spec else repr(self)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SupportsFloat):
+            return NotImplemented
+        return float(self) == float(other)
+
+    def __lt__(self, other: SupportsFloat) -> bool:
+        return float(self) < float(other)
+
+    def __le__(self, other: SupportsFloat) -> bool:
+        return float(self) <= float(other)
+
+    def __gt__(self, other: SupportsFloat) -> bool:
+        return float(self) > float(other)
+
+    def __ge__(self, other: SupportsFloat) -> bool:
+        return float(self) >= float(other)
+
+    def __add__(self, other: SupportsFloat) -> float:
+        return float(self) + float(other)
+
+    def __sub__(self, other: SupportsFloat) -> float:
+        return float(self) - float(other)
+
+    def __mul__(self, other: SupportsFloat) -> float:
+        return float(self) * float(other)
 
 
 class Series(Statistic):

@@ -39,12 +39,21 @@ class StoredEpisode:
         lanes: By agent.
         at: By step of the environment, the modules and places of the agents' steps that begin there; empty if the
             samples did not say.
+        times: The steps of the environment in it.
     """
 
     id_: str
     env_steps: int = 0
     lanes: dict[Any, AgentLane] = field(default_factory=dict)
     at: dict[int, list[tuple[str, int]]] = field(default_factory=dict)
+    times: list[int] = field(default_factory=list)
+
+    def note(self, time: int, module_id: str, place: int) -> None:
+        """Note where a step of an agent is that begins at a step of the environment."""
+        if time not in self.at:
+            self.at[time] = []
+            self.times.append(time)
+        self.at[time].append((module_id, place))
 
 
 class EpisodeBook:
@@ -151,6 +160,7 @@ class EpisodeBook:
                 saved["env_steps"],
                 {lane.agent_id: lane for lane in lanes},
                 {time: list(held) for time, held in saved["at"].items()},
+                list(saved["at"]),
             )
             self.episodes[episode.id_] = episode
             self.lanes |= {lane.number: lane for lane in lanes}

@@ -20,6 +20,7 @@ from skate.rllib.utils.replay_buffers.episode_book import StoredEpisode
 from skate.rllib.utils.replay_buffers.episode_steps import episodes_of
 from skate.rllib.utils.replay_buffers.episode_store import EpisodeStore, columns_of
 from skate.rllib.utils.replay_buffers.ring import ColumnRing
+from skate.rllib.utils.replay_buffers.step_sequences import sequences
 
 Lengths = int | Sequence[int] | None
 #: How often rows with fewer steps than are to be summed are drawn again.
@@ -34,12 +35,12 @@ class EpisodeReplayBuffer:
     Args:
         capacity: Number of steps. Default 10,000.
         batch_size_B: Number of rows that :meth:`sample` draws by default.
-        batch_length_T: Only 1 is available.
+        batch_length_T: Number of steps of the rows that :meth:`sample` draws by default.
         metrics_num_episodes_for_smoothing: Number of values that means of the metrics are of.
         seed: Seed of the draws. Default: another one each time.
 
     Raises:
-        ValueError: ``capacity`` is less than 1, or ``batch_length_T`` is not 1.
+        ValueError: ``capacity`` or ``batch_length_T`` is less than 1.
     """
 
     #: True if :meth:`sample` returns episodes by default, where episodes were added.
@@ -57,12 +58,10 @@ class EpisodeReplayBuffer:
     ) -> None:
         if capacity < 1:
             raise ValueError(f"a replay buffer needs a capacity of at least 1 step, not {capacity}")
-        if batch_length_T != 1:
-            raise ValueError(
-                f"batch_length_T={batch_length_T} is not available; use 1, which draws single steps"
-            )
+        if batch_length_T < 1:
+            raise ValueError(f"rows need a batch_length_T of at least 1 step, not {batch_length_T}")
         self.capacity = int(capacity)
-        self.batch_size_B = batch_size_B
+        self.batch_size_B, self.batch_length_T = batch_size_B, batch_length_T
         self.metrics = MetricsLogger()
         self._window = metrics_num_episodes_for_smoothing
         #: Fragments are in a ring, episodes in a store; a buffer has one of them.
@@ -197,7 +196,8 @@ class EpisodeReplayBuffer:
         Args:
             num_items: Number of rows.
             batch_size_B: Another name of it.
-            batch_length_T: Only 1 is available.
+            batch_length_T: Number of steps of each row. More than 1 is for columns of a buffer of one agent with equal
+                probabilities, to which episodes were added; ``n_step`` is 1 then.
             n_step: Number of steps whose rewards are summed, or the lowest and highest number to draw from.
             gamma: Discount of these rewards.
             beta: How far rows that are drawn often weigh less; 0 not at all, 1 in full. Only of prioritized buffers.
@@ -210,7 +210,8 @@ class EpisodeReplayBuffer:
         Returns:
             Columns by module id; ``"weights"`` are those of the loss, ``"n_step"`` the numbers of summed rewards, which
             are fewer at the end of an episode. With ``sample_episodes`` a list of episodes, which have these two among
-            their extra model outputs.
+            their extra model outputs. For rows of several steps see
+            :func:`~skate.rllib.utils.replay_buffers.step_sequences.sequences`.
 
         Raises:
             ValueError: nothing was added yet, or an argument is not available.
@@ -223,15 +224,22 @@ class EpisodeReplayBuffer:
                 for name, on in (("include_infos", infos), ("include_extra_model_outputs", outputs))
                 if on
             ]
-        if asked or batch_length_T not in (None, 0, 1):
-            asked += [] if batch_length_T in (None, 0, 1) else [f"batch_length_T={batch_length_T}"]
+        as_episodes = self._draws_episodes if sample_episodes is None else sample_episodes
+        in_sequences = self._store is not None and not self._draws_episodes and not as_episodes
+        if not in_sequences and batch_length_T not in (None, 0, 1):
+            asked.append(f"batch_length_T={batch_length_T}")
+        if asked:
             raise ValueError(
-                f"sample() has no {', '.join(asked)}: the buffer draws single steps, and of fragments it keeps "
-                "observations, actions, rewards and ends"
+                f"sample() has no {', '.join(asked)} here: episodes and rows by priority are of single steps, and of "
+                "fragments a buffer keeps observations, actions, rewards and ends"
             )
         count = self._count(num_items, batch_size_B)
         if self._store is not None:
-            as_episodes = self._draws_episodes if sample_episodes is None else sample_episodes
+            length = batch_length_T or self.batch_length_T
+            if in_sequences and length > 1:
+                (module_id,) = self._store.modules()
+                pool, lanes = self._store.pools[module_id], self._store.book.lanes
+                return sequences(pool, lanes, count, length, self.rng)
             rows = self._rows(
                 self._store.modules(), count, n_step, gamma, beta, as_episodes and self._draws_episodes
             )

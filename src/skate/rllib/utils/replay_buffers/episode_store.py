@@ -98,8 +98,8 @@ class EpisodeStore:
             for name, column in {**rollout.columns, Columns.NEXT_OBS: rollout.next_obs}.items()
             if column.dtype.kind in "biufO"
         }
-        times = np.array([len(lane.places) for lane in lanes]) + np.arange(steps)[:, None]
-        columns |= {LANE: np.tile([lane.number for lane in lanes], (steps, 1)), TIME: times}
+        own_times = np.array([len(lane.places) for lane in lanes]) + np.arange(steps)[:, None]
+        columns |= {LANE: np.tile([lane.number for lane in lanes], (steps, 1)), TIME: own_times}
         pool = self.pools.setdefault(module_id, ColumnPool())
         places = pool.add(columns, np.array([lane.tail for lane in lanes], np.int64))
         ended = columns[Columns.TERMINATEDS][-1] | columns[Columns.TRUNCATEDS][-1]
@@ -108,11 +108,10 @@ class EpisodeStore:
             lane.tail = -1 if over else mine[-1]
         if ENV_TIME in columns:
             for column, lane in enumerate(lanes):
-                at = self.book.episodes[lane.episode_id].at
-                for time, place in zip(
-                    columns[ENV_TIME][:, column].tolist(), places[:, column].tolist(), strict=True
-                ):
-                    at.setdefault(time, []).append((module_id, place))
+                episode = self.book.episodes[lane.episode_id]
+                times, mine = columns[ENV_TIME][:, column].tolist(), places[:, column].tolist()
+                for time, place in zip(times, mine, strict=True):
+                    episode.note(time, module_id, place)
         self._tell_stored(module_id, places.reshape(-1))
 
     def _lane(self, chunk: AgentChunk, module_id: str, steps: int) -> AgentLane:

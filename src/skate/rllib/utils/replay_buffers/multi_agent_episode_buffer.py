@@ -24,7 +24,7 @@ class MultiAgentEpisodeReplayBuffer(EpisodeReplayBuffer):
         **kwargs: Arguments of :class:`EpisodeReplayBuffer`; ``batch_size_B`` is for each module.
 
     Raises:
-        ValueError: ``capacity`` is less than 1, or ``batch_length_T`` is not 1.
+        ValueError: ``capacity`` is less than 1.
     """
 
     _draws_episodes = True

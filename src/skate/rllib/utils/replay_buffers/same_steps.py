@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Mapping
 from itertools import accumulate
 
@@ -33,8 +34,7 @@ class SameSteps:
                 'replay_mode="synchronized" needs the steps of the environment, which only episodes have; add() those of '
                 "sample() of a runner, not the fragments of columns that an algorithm adds"
             )
-        self._ends = np.array(list(accumulate(len(episode.at) for episode in self._episodes)))
-        self._times = [list(episode.at) for episode in self._episodes]
+        self._ends = list(accumulate(len(episode.times) for episode in self._episodes))
 
     def draw(self, lengths: np.ndarray, wanted: Collection[str]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """Draw steps of the environment.
@@ -60,10 +60,11 @@ class SameSteps:
     def _one(self, length: int, wanted: Collection[str]) -> list[tuple[str, int, int]]:
         for _ in range(_TRIES):
             drawn = int(self._rng.integers(0, self._ends[-1]))
-            which = int(np.searchsorted(self._ends, drawn, side="right"))
-            time = self._times[which][drawn - int(self._ends[which])]
+            which = bisect_right(self._ends, drawn)
+            episode = self._episodes[which]
+            time = episode.times[drawn - self._ends[which]]
             found = []
-            for module_id, place in self._episodes[which].at[time]:
+            for module_id, place in episode.at[time]:
                 steps = self._own_steps(module_id, place, time + length) if module_id in wanted else 0
                 if steps:
                     found.append((module_id, place, steps))
