@@ -96,23 +96,16 @@ class Stored:
                         )
                     )
 
-    def windows(self, n_step: int) -> dict[float, tuple[Any, ...]]:
-        """Return what a window that begins with a step has, by the step's reward."""
+    def windows(self, n_step: int) -> dict[tuple[str, str, float], tuple[Any, ...]]:
+        """Return what a window has, by the episode, the agent and the number of the step that it begins with."""
         found = {}
         for (name, agent), steps in self.steps.items():
-            for at, (seen, action, reward, _, _) in enumerate(steps):
+            for at, (seen, action, _, _, _) in enumerate(steps):
                 part = steps[at : at + n_step]
                 total = sum(0.5**k * each[2] for k, each in enumerate(part))
-                found[reward] = (
-                    name,
-                    agent,
-                    seen.tolist(),
-                    action,
-                    total,
-                    part[-1][3].tolist(),
-                    part[-1][4],
-                    len(part),
-                )
+                found[name, agent, float(seen[0])] = (
+                    action, total, part[-1][3].tolist(), part[-1][4], len(part),
+                )  # fmt: skip
         return found
 
 
@@ -151,25 +144,19 @@ def test_a_buffer_has_what_a_list_of_the_episodes_has(
     assert buffer.get_num_agent_timesteps() == sum(map(len, expected.steps.values()))
     if not any(by_module.values()):
         return
-    windows, plain = expected.windows(n_step), expected.windows(1)
+    windows = expected.windows(n_step)
     longest = {module: max(map(len, held.values()), default=0) for module, held in by_module.items()}
-    first = {(window[0], window[1], tuple(window[2]), window[3]): reward for reward, window in plain.items()}
     drawn = buffer.sample(60, n_step=n_step, gamma=0.5)
     found = set()
     for each in drawn:
-        key = (
-            each.multi_agent_episode_id,
-            each.agent_id,
-            tuple(each.get_observations(0).tolist()),
-            each.get_actions(0),
-        )
-        name, agent, _, _, total, following, ended, count = windows[first[key]]
-        assert (each.multi_agent_episode_id, each.agent_id, each.module_id) == (name, agent, MODULES[agent])
+        key = each.multi_agent_episode_id, each.agent_id, float(each.get_observations(0)[0])
+        action, total, following, ended, count = windows[key]
+        assert each.module_id == MODULES[each.agent_id] and each.get_actions(0) == action
         assert each.get_return() == pytest.approx(total)
         assert each.get_observations(-1).tolist() == following
         assert each.is_terminated == ended and each.get_extra_model_outputs("n_step", 0) == count
         assert count == n_step or longest[each.module_id] < n_step
-        found.add(first[key])
+        found.add(key)
     for module, held in by_module.items():
         assert sum(each.module_id == module for each in drawn) == (60 if held else 0)
     rows = buffer.sample(60, n_step=n_step, gamma=0.5, sample_episodes=False)
@@ -301,8 +288,8 @@ def test_what_comes_and_goes_is_counted_by_agent_and_module() -> None:
     assert found["num_module_episodes_added"] == {"p": 2, "q": 2}
     assert found["num_module_steps_sampled"] == {"p": 12, "q": 12} and found["num_env_steps_sampled"] == 24
     assert found["num_module_steps_per_sample"]["q"] <= 3 and 1 < found["module_actual_n_step"]["p"] <= 2
-    again = buffer.get_metrics()
-    assert again["num_module_steps_added_lifetime"]["p"] == 10 and again["num_env_steps_stored"] == 6
+    assert found["num_module_steps_added_lifetime"] == {"p": 10, "q": 5}
+    assert found["num_env_steps_stored"] == buffer.get_metrics()["num_env_steps_stored"] == 6
 
 
 def test_mistakes_are_answered() -> None:
