@@ -217,22 +217,11 @@ class EpisodeReplayBuffer:
             ValueError: nothing was added yet, or an argument is not available.
         """
         infos, outputs = kwargs.pop("include_infos", False), kwargs.pop("include_extra_model_outputs", False)
-        asked = [name for name, value in kwargs.items() if value]
-        if self._store is None:
-            asked += [
-                name
-                for name, on in (("include_infos", infos), ("include_extra_model_outputs", outputs))
-                if on
-            ]
         as_episodes = self._draws_episodes if sample_episodes is None else sample_episodes
         in_sequences = self._store is not None and not self._draws_episodes and not as_episodes
-        if not in_sequences and batch_length_T not in (None, 0, 1):
-            asked.append(f"batch_length_T={batch_length_T}")
-        if asked:
-            raise ValueError(
-                f"sample() has no {', '.join(asked)} here: episodes and rows by priority are of single steps, and of "
-                "fragments a buffer keeps observations, actions, rewards and ends"
-            )
+        if self._store is None:
+            kwargs.update(include_infos=infos, include_extra_model_outputs=outputs)
+        self._refuse(kwargs, None if in_sequences else batch_length_T)
         count = self._count(num_items, batch_size_B)
         if self._store is not None:
             length = batch_length_T or self.batch_length_T
@@ -250,6 +239,18 @@ class EpisodeReplayBuffer:
         drawn = self._ring.windows(places, self._lengths(n_step, count), gamma)
         drawn["weights"] = weights
         return episodes_of(drawn, to_numpy) if sample_episodes else {DEFAULT_MODULE_ID: drawn}
+
+    @staticmethod
+    def _refuse(options: dict[str, Any], length: int | None) -> None:
+        """Raise an error for options that are on, and for rows of several steps."""
+        asked = [name for name, value in options.items() if value]
+        if length not in (None, 0, 1):
+            asked.append(f"batch_length_T={length}")
+        if asked:
+            raise ValueError(
+                f"sample() has no {', '.join(asked)} here: episodes and rows by priority are of single steps, and of "
+                "fragments a buffer keeps observations, actions, rewards and ends"
+            )
 
     def _count(self, num_items: int | None, batch_size_B: int | None) -> int:
         """Return the number of rows to draw, and count them."""
