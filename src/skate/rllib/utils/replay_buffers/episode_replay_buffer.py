@@ -210,8 +210,7 @@ class EpisodeReplayBuffer:
         Returns:
             Columns by module id; ``"weights"`` are those of the loss, ``"n_step"`` the numbers of summed rewards, which
             are fewer at the end of an episode. With ``sample_episodes`` a list of episodes, which have these two among
-            their extra model outputs. For rows of several steps see
-            :func:`~skate.rllib.utils.replay_buffers.step_sequences.sequences`.
+            their extra model outputs. Rows of several steps are those of :func:`.step_sequences.sequences`.
 
         Raises:
             ValueError: nothing was added yet, or an argument is not available.
