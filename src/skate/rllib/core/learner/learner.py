@@ -351,7 +351,7 @@ class Learner(Optimizers, Checkpointable):
         """Update the modules from samples.
 
         Args:
-            rollouts: Fragments of columns, a list or a dict of lists by module id.
+            rollouts: Fragments of columns, a list or a dict of lists by module id; or what ``batch`` takes.
             episodes: Episodes, instead of fragments; the learner's connectors make the batch of them.
             batch: Columns of rows by module id, or of the only module, instead of fragments.
             timesteps: Counters of steps, such as ``"num_env_steps_sampled_lifetime"``.
