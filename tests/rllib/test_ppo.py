@@ -32,11 +32,12 @@ def small(seed: int | None = 3) -> PPOConfig:
 
 
 def digest(algorithm: Any) -> str:
-    """Return a hash of all weights."""
-    weights = algorithm.get_weights()["default_policy"]
-    return hashlib.sha256(
-        b"".join(np.ascontiguousarray(weights[name]).tobytes() for name in sorted(weights))
-    ).hexdigest()
+    """Return a hash of the weights of all modules."""
+    found = hashlib.sha256()
+    for _, weights in sorted(algorithm.get_weights().items()):
+        for name in sorted(weights):
+            found.update(np.ascontiguousarray(weights[name]).tobytes())
+    return found.hexdigest()
 
 
 def test_it_learns_cartpole() -> None:

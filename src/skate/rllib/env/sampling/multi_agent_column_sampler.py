@@ -10,7 +10,7 @@ import torch
 from skate.rllib.core.columns import Columns
 from skate.rllib.env.nested import unbatch
 from skate.rllib.env.rollout import Rollout
-from skate.rllib.env.sampling.action_source import ActionSource
+from skate.rllib.env.sampling.action_source import ActionSource, share_stream
 from skate.rllib.env.sampling.agent_columns import AgentLane, Group, Log, Track, rollouts_of
 from skate.rllib.env.sampling.multi_agent_fusion import action_plans_of, writers_of
 
@@ -174,7 +174,11 @@ class MultiAgentColumnSampler:
             return actions
         module = self.runner.module
         batch = {key: {Columns.OBS: torch.from_numpy(group.rows)} for key, group in groups.items()}
-        out = module.forward_exploration(batch, t=t) if explore else module.forward_inference(batch)
+        if explore:
+            share_stream(module, self.runner._generator)
+            out = module.forward_exploration(batch, t=t)
+        else:
+            out = module.forward_inference(batch)
         for module_id, group in groups.items():
             drawn = self._draw(module_id, out[module_id], explore)
             for place, track, action in zip(group.lanes, group.tracks, drawn, strict=True):

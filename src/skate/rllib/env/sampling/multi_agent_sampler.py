@@ -11,6 +11,7 @@ import torch
 from skate.rllib.core.columns import Columns
 from skate.rllib.env.multi_agent_episode import MultiAgentEpisode
 from skate.rllib.env.rollout import AgentChunk, Rollout, concatenate_lanes
+from skate.rllib.env.sampling.action_source import share_stream
 from skate.rllib.env.single_agent_episode import SingleAgentEpisode
 from skate.rllib.utils import metrics as names
 
@@ -129,6 +130,7 @@ class MultiAgentSampler:
             return empty, empty, [{} for _ in episodes]
         with runner.metrics.log_time(names.RLMODULE_INFERENCE_TIMER):
             if explore:
+                share_stream(runner.module, runner._generator)
                 t, growth = runner._lifetime_and_growth()
                 out = runner.module.forward_exploration(
                     self.to_module, t=t + steps * (growth // runner.num_envs)
