@@ -106,6 +106,13 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
         self.spaces = self.env_runner_group.get_spaces()
         spec = config.get_multi_rl_module_spec(spaces=self.spaces)
         self.learner_group: Any = LearnerGroup(config=config, module_spec=spec)
+        folders = {name: each.load_state_path for name, each in spec.specs.items() if each.load_state_path}
+        if spec.load_state_path or folders:
+            self.learner_group.load_module_state(
+                multi_rl_module_ckpt_dir=spec.load_state_path,
+                modules_to_load=spec.modules_to_load,
+                rl_module_ckpt_dirs=folders,
+            )
         self._weights_seq_no = 0
         self.evaluation = Evaluation(self)
         self._send_weights()
@@ -328,6 +335,12 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
         restoration.read_algorithm(self, folder)
         self._send_weights()
         self.callbacks.run("on_checkpoint_loaded", algorithm=self, metrics_logger=self.metrics)
+
+    def component_restored(self, component: str) -> None:
+        """Give restored modules to the other learners and to the runners."""
+        if component.strip("/").split("/")[0] == COMPONENT_LEARNER_GROUP:
+            self.learner_group.component_restored(component)
+            self._next_weights()
 
     @classmethod
     def from_checkpoint(cls, path: Any, filesystem: Any = None, **kwargs: Any) -> Any:
