@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Collection, Hashable, Sequence
+from pathlib import Path
 from typing import Any
 
 from skate.rllib.connectors.learner.learner_connector_pipeline import build_learner_pipeline
@@ -365,6 +366,22 @@ class Learner(Optimizers, Checkpointable):
         """
         raise NotImplementedError
 
+    def get_parameters(self, module: Any) -> Sequence[Any]:
+        """Return the parameters of a module."""
+        raise NotImplementedError
+
+    def _update(self, batch: dict[str, Any], **kwargs: Any) -> tuple[Any, Any, Any]:
+        """Do one step on a minibatch."""
+        raise NotImplementedError
+
+    def update_from_batch(self, batch: Any, **kwargs: Any) -> Any:
+        """Call `update(batch=...)`, by an older name."""
+        return self.update(batch=batch, **kwargs)
+
+    def update_from_episodes(self, episodes: Sequence[Any], **kwargs: Any) -> Any:
+        """Call `update(episodes=...)`, by an older name."""
+        return self.update(episodes=episodes, **kwargs)
+
     # -- state
 
     def get_state(
@@ -413,6 +430,11 @@ class Learner(Optimizers, Checkpointable):
             self._set_modules_to_update(state["should_module_be_updated"])
         if COMPONENT_METRICS_LOGGER in state:
             self.metrics.set_state(state[COMPONENT_METRICS_LOGGER])
+
+    def read_from(self, folder: Path) -> None:
+        if not self._is_built:
+            self.build()
+        super().read_from(folder)
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return (), {"config": self.config, "module_spec": self._module_spec}
