@@ -80,6 +80,8 @@ def test_a_round_begins_anew(settings: dict[str, Any], second: float) -> None:
         ({"reduce": "min"}, 4.0),
         ({"reduce": "mean"}, 7.5),
         ({"reduce": "mean", "window": 10}, 7.5),
+        ({"reduce": "mean", "window": 2}, 7.5),
+        ({"reduce": "max", "window": 1}, 12.0),
     ],
     ids=str,
 )

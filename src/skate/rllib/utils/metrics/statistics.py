@@ -185,8 +185,13 @@ class Series(Statistic):
 
     def merge(self, others: Sequence[Any]) -> None:
         self.spans_rounds = self.spans_rounds or self.window is not None
-        for other in others:
-            self.values.extend(other.values)
+        incoming = [value for other in others for value in other.values]
+        if self.window is not None:
+            # A window is of each of the others; all that they have to say of this round counts.
+            size = max(self.window, len(incoming))
+            if size != self.values.maxlen:
+                self.values = deque(self.values, maxlen=size)
+        self.values.extend(incoming)
 
     def peek(self) -> Any:
         values = np.asarray(plain_list(self.values))
