@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
 
+@dataclasses.dataclass
+class RLModuleConfig:
+    """The arguments of a module, as older programs read them from its ``config``."""
+
+    observation_space: Any = None
+    action_space: Any = None
+    inference_only: bool = False
+    learner_only: bool = False
+    model_config_dict: Any = dataclasses.field(default_factory=dict)
+    catalog_class: Any = None
+
+
 class RLModule(Checkpointable):
     """One policy's networks with three ways through them: inference, exploration and training.
 
@@ -61,6 +73,14 @@ class RLModule(Checkpointable):
         self.inference_only = bool(inference_only)
         self.learner_only = learner_only
         self.model_config: Any = model_config if model_config is not None else {}
+        self.config: Any = RLModuleConfig(
+            observation_space,
+            action_space,
+            self.inference_only,
+            learner_only,
+            self.model_config,
+            catalog_class,
+        )
         self.catalog: Any = None
         self.action_dist_cls: Any = None
         if catalog_class is not None:
