@@ -67,11 +67,13 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
 
     @classmethod
     def _configured(cls, config: AlgorithmConfig | Mapping[str, Any] | None, env: Any) -> AlgorithmConfig:
-        if isinstance(config, AlgorithmConfig):
+        default = cls.get_default_config()
+        if isinstance(config, type(default)):
             found = config.copy(copy_frozen=False)
         else:
-            found = cls.get_default_config().copy(copy_frozen=False)
-            found.update_from_dict(config or {})
+            # A general AlgorithmConfig may be of any algorithm; all that it says replaces the algorithm's defaults.
+            found = default.copy(copy_frozen=False)
+            found.update_from_dict(config.to_dict() if isinstance(config, AlgorithmConfig) else config or {})
         if env is not None:
             found.env = env
         if found.algo_class is None:
