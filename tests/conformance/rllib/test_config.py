@@ -228,7 +228,7 @@ def test_a_general_configuration_is_of_the_algorithm_that_it_names(session: None
         AlgorithmConfig(algo_class=PPO)
         .environment("CartPole-v1")
         .env_runners(num_env_runners=0)
-        .training(lr=0.25, train_batch_size=100, minibatch_size=50)
+        .training(lr=0.25, train_batch_size=200, minibatch_size=50)
         .rl_module(model_config={"fcnet_hiddens": [4]})
         .build_algo()
     )

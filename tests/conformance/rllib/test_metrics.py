@@ -157,7 +157,7 @@ def test_what_a_runner_ships_counts_as_a_number() -> None:
 def test_values_and_their_rates_come_together() -> None:
     logger = MetricsLogger(root=True)
     for _ in range(2):
-        logger.log_value(("of", "steps"), 5, reduce="lifetime_sum", with_throughput=True)
+        logger.log_value(("of", "steps"), 5, reduce="sum", with_throughput=True)
     logger.log_value("loss", 0.5, reduce="mean")
     found = logger.compile()
     assert found["loss"] == 0.5 and found["of"]["steps"] == 10 and found["of"]["steps_throughput"] > 0
