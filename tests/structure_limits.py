@@ -73,7 +73,7 @@ SHARE_OF_ANY: dict[str, int] = {
     "llm": 4,
     "node": 3,
     "private_names": 11,
-    "rllib": 28,
+    "rllib": 26,
     "runtime_env": 8,
     "serve": 14,
     "simulation": 4,

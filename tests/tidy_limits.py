@@ -89,6 +89,7 @@ MANY_PARAMETERS: dict[str, int] = {
     "src/skate/rllib/core/models/torch/primitives.py::TorchMLP.__init__": 17,
     "src/skate/rllib/env/single_agent_episode.py::SingleAgentEpisode.__init__": 15,
     "src/skate/rllib/scripts/experiments.py::run_rllib_example_script_experiment": 10,
+    "src/skate/rllib/utils/replay_buffers/multi_agent_episode_buffer.py::MultiAgentEpisodeReplayBuffer.sample": 9,
     "src/skate/serve/api.py::run": 10,
     "src/skate/serve/deployment.py::Deployment.options": 29,
     "src/skate/serve/deployment.py::deployment": 26,

@@ -52,6 +52,9 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.connectors.common.batch_individual_items": {
         "skate.rllib.connectors.learner": ("BatchIndividualItems",),
     },
+    "rllib.connectors.common.frame_stacking": {
+        "skate.rllib.connectors.env_to_module.frame_stacking": ("FrameStacking",),
+    },
     "rllib.connectors.common.module_to_agent_unmapping": {
         "skate.rllib.connectors.module_to_env": ("ModuleToAgentUnmapping",),
     },

@@ -69,7 +69,7 @@ def test_frames_of_whole_episodes_for_a_learner() -> None:
         episode.add_env_step(np.array([at]), 0, 0.0)
     stack = FrameStackingEnvToModule(num_frames=2, as_learner_connector=True)
     batch = stack(rl_module=None, batch={}, episodes=[episode])
-    assert np.stack(batch["obs"][(episode.id_,)]).tolist() == [[0, 1], [1, 2]]
+    assert batch["obs"][(episode.id_,)][0].tolist() == [[0, 1], [1, 2]]
 
 
 def test_previous_actions_and_rewards_stand_beside_the_observation() -> None:

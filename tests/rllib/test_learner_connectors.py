@@ -311,3 +311,46 @@ def test_the_error_names_the_missing_connector() -> None:
     learner = config.build_learner()
     with pytest.raises(ValueError, match="AddOneTsToEpisodesAndTruncate"):
         learner.update(episodes=episodes_of(rollout_of(1, 4, 1)))
+
+
+@pytest.mark.parametrize("agents", [0, 2])
+def test_an_own_connector_sees_what_a_replay_buffer_draws(agents: int) -> None:
+    drawn: list[list[int]] = []
+    weighed: list[bool] = []
+
+    class Zeroed(ConnectorV2):
+        """Takes the rewards away, so that nothing but the present values is learnt."""
+
+        def __call__(self, *, rl_module: Any, batch: Any, episodes: list[Any], **kwargs: Any) -> Any:
+            drawn.append([len(episode) for episode in episodes])
+            weighed.append(all("weights" in episode.extra_model_outputs for episode in episodes))
+            for episode in episodes:
+                self.add_n_batch_items(batch, Columns.REWARDS, [0.0], 1, episode)
+            return batch
+
+    config = (
+        DQNConfig()
+        .environment("CartPole-v1")
+        .env_runners(num_env_runners=0, num_envs_per_env_runner=2)
+        .training(
+            train_batch_size=16,
+            num_steps_sampled_before_learning_starts=30,
+            learner_connector=lambda *spaces: Zeroed(),
+            target_network_update_freq=10**6,
+            lr=0.0,
+        )
+        .rl_module(model_config={"fcnet_hiddens": [8], "head_fcnet_hiddens": []})
+        .reporting(min_sample_timesteps_per_iteration=60)
+        .debugging(seed=1)
+    )
+    if agents:
+        config = config.environment(make_multi_agent("CartPole-v1"), env_config={"num_agents": agents})
+        config = config.multi_agent(
+            policies={"p0", "p1"}, policy_mapping_fn=lambda agent, episode, **kw: f"p{agent}"
+        )
+    algorithm = config.build_algo()
+    learned = algorithm.train()["learners"]["p0" if agents else "default_policy"]
+    assert drawn and all(each == [1] * (32 if agents else 16) for each in drawn) and all(weighed)
+    # Without rewards of 1, values that are hardly above zero are off by little.
+    assert learned["td_error_mean"] < 0.5
+    algorithm.stop()

@@ -32,11 +32,12 @@ def small(seed: int | None = 3) -> PPOConfig:
 
 
 def digest(algorithm: Any) -> str:
-    """Return a hash of all weights."""
-    weights = algorithm.get_weights()["default_policy"]
-    return hashlib.sha256(
-        b"".join(np.ascontiguousarray(weights[name]).tobytes() for name in sorted(weights))
-    ).hexdigest()
+    """Return a hash of the weights of all modules."""
+    found = hashlib.sha256()
+    for _, weights in sorted(algorithm.get_weights().items()):
+        for name in sorted(weights):
+            found.update(np.ascontiguousarray(weights[name]).tobytes())
+    return found.hexdigest()
 
 
 def test_it_learns_cartpole() -> None:
@@ -307,3 +308,18 @@ def test_a_rate_that_was_changed_since_the_save_is_used_after_a_restore(
     rate = other.learner_group._learner.get_optimizer().param_groups[0]["lr"]
     other.stop()
     assert 3.9e-4 < rate < 4e-4 if schedule else rate == 1e-5
+
+
+def test_a_restored_part_reaches_the_runner(tmp_path: Path) -> None:
+    algorithm = small(1).build_algo()
+    saved = Path(algorithm.save_to_path(tmp_path / "saved"))
+    before = digest(algorithm)
+    algorithm.train()
+    algorithm.restore_from_path(
+        saved / "learner_group" / "learner" / "rl_module", component="learner_group/learner/rl_module"
+    )
+    acting = algorithm.get_module().get_state()
+    learned = algorithm.learner_group.get_weights()["default_policy"]
+    assert digest(algorithm) == before and algorithm.iteration == 1
+    assert all(np.array_equal(learned[name], value) for name, value in acting.items())
+    algorithm.stop()

@@ -145,7 +145,9 @@ def test_episodes_in_parts_are_stored_and_drawn_as_episodes_of_one_step(kind: ty
     assert len(buffer) == buffer.get_added_timesteps() == 10
     drawn = buffer.sample(300, n_step=3, gamma=1.0, sample_episodes=True, to_numpy=True)
     rows = {float(each.get_observations(0)[0]): each for each in drawn}
-    assert set(rows) == {0.0, 1.0, 2.0, 3.0, *(100.0 + step for step in range(6))}
+    starts = {0.0, 1.0, 2.0, 3.0, *(100.0 + step for step in range(6))}
+    # As Ray's, a prioritized buffer draws episodes of all three steps alone.
+    assert set(rows) == (starts if kind is EpisodeReplayBuffer else starts - {2.0, 3.0, 104.0, 105.0})
     for first, each in rows.items():
         last = min(first + 3, 4.0 if first < 100 else 106.0)
         assert len(each) == 1 and each.is_numpy and each.get_observations(-1).tolist() == [last]
@@ -161,13 +163,72 @@ def test_buffers_say_what_they_do_not_keep() -> None:
     nested = SingleAgentEpisode(
         observations=[{"a": 1}, {"a": 2}], actions=[0], rewards=[1.0], len_lookback_buffer=0
     )
+    buffer.add(nested)
+    assert buffer.sample(1, sample_episodes=True)[0].get_observations() == [{"a": 1}, {"a": 2}]
     with pytest.raises(ValueError, match="FlattenObservations"):
-        buffer.add(nested)
+        buffer.sample(1)
     with pytest.raises(TypeError, match="fragments or single-agent episodes"):
         buffer.add([walk(0.0, 2), Lanes(1, 0).rollout(2)])
-    buffer.add(walk(0.0, 2))
-    with pytest.raises(ValueError, match="no include_infos, batch_length_T=8"):
-        buffer.sample(1, batch_length_T=8, include_infos=True)
+    with pytest.raises(ValueError, match="no lookback, batch_length_T=8"):
+        buffer.sample(1, batch_length_T=8, lookback=2, sample_episodes=True)
+    of_fragments = EpisodeReplayBuffer(50)
+    of_fragments.add(Lanes(1, 0).rollout(2))
+    with pytest.raises(TypeError, match="holds fragments"):
+        of_fragments.add(walk(0.0, 2))
+    with pytest.raises(ValueError, match="no include_infos"):
+        of_fragments.sample(1, include_infos=True)
+
+
+def test_rows_of_several_steps_go_from_episode_to_episode() -> None:
+    buffer = EpisodeReplayBuffer(100, batch_length_T=7, seed=2)
+    buffer.add([walk(0.0, 3, terminated=True), walk(100.0, 5, truncated=True), walk(200.0, 2)])
+    rows = buffer.sample(50)
+    assert {name: column.shape for name, column in rows.items()} == {
+        "obs": (50, 7, 1), "actions": (50, 7, 1), **dict.fromkeys(
+            ("rewards", "is_first", "is_last", "is_terminated", "is_truncated"), (50, 7)
+        ),
+    }  # fmt: skip
+    assert set(buffer.sample(3, batch_length_T=2)["obs"].shape) == {3, 2, 1}
+    for row in range(50):
+        numbers, first, last = rows["obs"][row, :, 0], rows["is_first"][row], rows["is_last"][row]
+        assert first[0] and last[-1] and (first[1:] == last[:-1]).all()
+        for at in range(7):
+            number = numbers[at]
+            assert number % 100 == 0 or not first[at] or at == 0
+            if not first[at]:
+                assert number == numbers[at - 1] + 1
+            ends = {3.0: "is_terminated", 105.0: "is_truncated", 202.0: None}
+            for name in ("is_terminated", "is_truncated"):
+                assert rows[name][row, at] == (ends.get(number) == name)
+            # The action repeats at the end; the reward is that of the step before, and none at the beginning.
+            assert rows["actions"][row, at, 0] == number - (number in ends)
+            assert rows["rewards"][row, at] == (0.0 if number % 100 == 0 else number - 1)
+    assert rows["is_first"].sum() - 50 > 20 and len(set(rows["obs"][:, 0, 0])) == 10
+
+
+@pytest.mark.parametrize("kind", [EpisodeReplayBuffer, PrioritizedEpisodeReplayBuffer])
+def test_of_episodes_the_oldest_go_as_wholes(kind: type) -> None:
+    buffer = kind(10, seed=1)
+    for name, steps in ((0.0, 4), (100.0, 5), (200.0, 3)):
+        buffer.add(walk(name, steps))
+    assert [each.id_ for each in buffer.episodes] == ["100.0", "200.0"]
+    counts = buffer.get_num_episodes(), buffer.get_num_timesteps(), buffer.get_num_episodes_evicted()
+    assert counts == (2, 8, 1) and buffer.get_added_timesteps() == 12
+    rows = buffer.sample(64, sample_episodes=False)["default_policy"]
+    assert set(rows["obs"][:, 0]) == {*range(100, 105), *range(200, 203)}
+    buffer.update_priorities(np.where(rows["obs"][:, 0] == 202, 1e3, 0.0))
+    assert buffer.get_sampled_timesteps() == 64
+    often = buffer.sample(64, sample_episodes=False)["default_policy"]["obs"] == 202
+    assert often.mean() > 0.9 or kind is EpisodeReplayBuffer
+    other = kind(10, seed=1)
+    other.set_state(pickle.loads(pickle.dumps(buffer.get_state())))
+    for each in (buffer, other):
+        each.add(walk(300.0, 6, truncated=True))
+    mine, theirs = (
+        each.sample(16, sample_episodes=False)["default_policy"]["obs"] for each in (buffer, other)
+    )
+    assert mine.tolist() == theirs.tolist() and len(other) == 9
+    assert buffer.get_metrics()["num_agent_steps_evicted"] == {"default_agent": 9}
 
 
 @settings(max_examples=60, deadline=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ def weights_of(learner: object) -> np.ndarray:
 
 
 @pytest.mark.usefixtures("session")
-def test_learners_average_gradients_and_stay_equal() -> None:
+def test_learners_average_gradients_and_stay_equal(tmp_path: Path) -> None:
     one = LearnerGroup(config=config_of(), module_spec=spec_of())
     two = LearnerGroup(config=config_of(num_learners=2), module_spec=spec_of())
     try:
@@ -50,6 +51,15 @@ def test_learners_average_gradients_and_stay_equal() -> None:
         two.set_state(one.get_state())
         found = [weights_of(one._learner), *two.foreach_learner(weights_of)]
         assert np.array_equal(found[0], found[1]) and np.array_equal(found[0], found[2])
+        # A folder that is restored, or a part of it, goes to all of them.
+        saved = Path(one.save_to_path(tmp_path / "saved"))
+        for folder, component in (
+            (saved, None),
+            (saved / "learner" / "rl_module" / "default_policy", "learner/rl_module/default_policy"),
+        ):
+            two.update([rollout_of(2)], timesteps={})
+            two.restore_from_path(folder, component=component)
+            assert all(np.array_equal(found[0], each) for each in two.foreach_learner(weights_of))
     finally:
         two.shutdown()
 

@@ -221,3 +221,26 @@ def test_evaluation_has_a_configuration_of_its_own() -> None:
         "complete_episodes",
     )
     assert (config.explore, config.gamma) == (True, 0.99)
+
+
+def test_a_general_configuration_is_of_the_algorithm_that_it_names(session: None) -> None:
+    algorithm = (
+        AlgorithmConfig(algo_class=PPO)
+        .environment("CartPole-v1")
+        .env_runners(num_env_runners=0)
+        .training(lr=0.25, train_batch_size=200, minibatch_size=50)
+        .rl_module(model_config={"fcnet_hiddens": [4]})
+        .build_algo()
+    )
+    assert type(algorithm) is PPO and type(algorithm.config) is PPOConfig
+    assert (algorithm.config.lr, algorithm.config.minibatch_size) == (0.25, 50)
+    algorithm.stop()
+
+
+def test_policies_may_be_tuples_of_four() -> None:
+    config = small().multi_agent(
+        policies={"p": (None, None, None, AlgorithmConfig.overrides(lr=0.5)), "q": (None, None, None, {})},
+        policy_mapping_fn=lambda agent_id, episode, **kwargs: "p",
+    )
+    config.freeze()
+    assert set(config.policies) == {"p", "q"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ torch = pytest.importorskip("torch")
 import numpy as np
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.sac import SACConfig
+from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
+from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.env.multi_agent_env import make_multi_agent
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 from small_ppo import small
 
@@ -111,6 +115,43 @@ def test_a_part_is_restored_by_itself(ppo: Any, tmp_path: Path) -> None:
         np.array_equal(value, after["default_policy"][name])
         for name, value in before["default_policy"].items()
     )
+
+
+def equal(mine: Any, other: Any) -> bool:
+    return all(np.array_equal(mine[name], other[name]) for name in mine)
+
+
+def test_a_module_begins_as_its_spec_says(session: None, tmp_path: Path) -> None:
+    saved = small().get_rl_module_spec(env=gym.make("CartPole-v1")).build()
+    path = saved.save_to_path(str(tmp_path / "saved"))
+    spec = RLModuleSpec(load_state_path=path, model_config={"fcnet_hiddens": [4]})
+    algorithm = small().rl_module(rl_module_spec=spec).build_algo()
+    assert equal(algorithm.learner_group.get_weights()["default_policy"], saved.get_state())
+    assert equal(algorithm.get_module().get_state(), saved.get_state())
+    algorithm.stop()
+
+
+def test_some_of_several_modules_begin_as_their_spec_says(session: None, tmp_path: Path) -> None:
+    kind = make_multi_agent("CartPole-v1")
+    several = small().environment(kind, env_config={"num_agents": 2})
+    several.multi_agent(
+        policies={"p", "q", "r"}, policy_mapping_fn=lambda agent_id, episode, **kwargs: "pq"[agent_id]
+    )
+    one = small().get_rl_module_spec(env=gym.make("CartPole-v1"))
+    specs = {name: dataclasses.replace(one) for name in "pqr"}
+    torch.manual_seed(9)
+    saved = MultiRLModuleSpec(rl_module_specs=specs).build()
+    path = saved.save_to_path(str(tmp_path / "saved"))
+    alone = one.build()
+    specs["r"].load_state_path = alone.save_to_path(str(tmp_path / "alone"))
+    several.rl_module(
+        rl_module_spec=MultiRLModuleSpec(rl_module_specs=specs, load_state_path=path, modules_to_load={"p"})
+    )
+    algorithm = several.build_algo()
+    found = algorithm.learner_group.get_weights()
+    assert equal(found["p"], saved["p"].get_state()) and not equal(found["q"], saved["q"].get_state())
+    assert equal(found["r"], alone.get_state())
+    algorithm.stop()
 
 
 OF_REPLAY = ("num_env_steps_sampled_lifetime", "training_iteration", "num_training_step_calls_per_iteration")

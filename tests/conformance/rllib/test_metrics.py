@@ -80,6 +80,8 @@ def test_a_round_begins_anew(settings: dict[str, Any], second: float) -> None:
         ({"reduce": "min"}, 4.0),
         ({"reduce": "mean"}, 7.5),
         ({"reduce": "mean", "window": 10}, 7.5),
+        ({"reduce": "mean", "window": 2}, 7.5),
+        ({"reduce": "max", "window": 1}, 12.0),
     ],
     ids=str,
 )
@@ -139,3 +141,23 @@ def test_a_logger_continues_from_a_state() -> None:
     again.set_state(logger.get_state())
     again.log_value(("of", "all"), 5, reduce="lifetime_sum")
     assert again.peek(("of", "all")) == 8 and again.peek("newest") == 4.0
+
+
+def test_what_a_runner_ships_counts_as_a_number() -> None:
+    logger = MetricsLogger()
+    logger.log_value("mean", 1.0, reduce="mean", window=4)
+    logger.log_value("mean", 2.0, reduce="mean", window=4)
+    logger.log_value("sum", 3, reduce="sum")
+    shipped = logger.reduce()
+    assert float(shipped["mean"]) == 1.5 and int(shipped["sum"]) == 3 and shipped["sum"] == 3
+    assert f"{shipped['mean']:.2f}" == "1.50" and shipped["mean"] + 1 == 2.5 and shipped["sum"] * 2 == 6
+    assert shipped["mean"] < 2 <= shipped["sum"] and shipped["sum"] > shipped["mean"]
+
+
+def test_values_and_their_rates_come_together() -> None:
+    logger = MetricsLogger(root=True)
+    for _ in range(2):
+        logger.log_value(("of", "steps"), 5, reduce="sum", with_throughput=True)
+    logger.log_value("loss", 0.5, reduce="mean")
+    found = logger.compile()
+    assert found["loss"] == 0.5 and found["of"]["steps"] == 10 and found["of"]["steps_throughput"] > 0

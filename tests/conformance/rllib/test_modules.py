@@ -30,6 +30,7 @@ from ray.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule, MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModule, RLModuleSpec
 from ray.rllib.core.rl_module.torch import TorchRLModule
+from ray.rllib.utils.annotations import override
 
 BOX = gym.spaces.Box(-1, 1, (4,), np.float32)
 ARM = gym.spaces.Box(-1, 1, (3,), np.float32)
@@ -392,3 +393,27 @@ def test_squashed_gaussians_stay_within_their_bounds() -> None:
 )
 def test_distributions_name_the_size_of_their_inputs(kind: Any, space: Any, size: int) -> None:
     assert int(kind.required_input_dim(space)) == size
+
+
+def test_a_module_may_say_its_specs_and_read_its_arguments() -> None:
+    class Older(Linear):
+        @override(RLModule)
+        def input_specs_train(self) -> list[str]:
+            return ["obs", "actions"]
+
+        @override(RLModule)
+        def output_specs_inference(self) -> list[str]:
+            return ["action_dist_inputs"]
+
+        def setup(self) -> None:
+            self.outputs = self.config.action_space.n
+            super().setup()
+
+    module = RLModuleSpec(
+        module_class=Older,
+        observation_space=BOX,
+        action_space=gym.spaces.Discrete(2),
+        model_config={"width": 5},
+    ).build()
+    assert module.outputs == 2 and module.config.model_config_dict["width"] == 5
+    assert module.config.observation_space == BOX and module.input_specs_train() == ["obs", "actions"]

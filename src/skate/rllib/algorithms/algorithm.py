@@ -67,11 +67,13 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
 
     @classmethod
     def _configured(cls, config: AlgorithmConfig | Mapping[str, Any] | None, env: Any) -> AlgorithmConfig:
-        if isinstance(config, AlgorithmConfig):
+        default = cls.get_default_config()
+        if isinstance(config, type(default)):
             found = config.copy(copy_frozen=False)
         else:
-            found = cls.get_default_config().copy(copy_frozen=False)
-            found.update_from_dict(config or {})
+            # A general AlgorithmConfig may be of any algorithm; all that it says replaces the algorithm's defaults.
+            found = default.copy(copy_frozen=False)
+            found.update_from_dict(config.to_dict() if isinstance(config, AlgorithmConfig) else config or {})
         if env is not None:
             found.env = env
         if found.algo_class is None:
@@ -106,6 +108,13 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
         self.spaces = self.env_runner_group.get_spaces()
         spec = config.get_multi_rl_module_spec(spaces=self.spaces)
         self.learner_group: Any = LearnerGroup(config=config, module_spec=spec)
+        folders = {name: each.load_state_path for name, each in spec.specs.items() if each.load_state_path}
+        if spec.load_state_path or folders:
+            self.learner_group.load_module_state(
+                multi_rl_module_ckpt_dir=spec.load_state_path,
+                modules_to_load=spec.modules_to_load,
+                rl_module_ckpt_dirs=folders,
+            )
         self._weights_seq_no = 0
         self.evaluation = Evaluation(self)
         self._send_weights()
@@ -329,6 +338,12 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
         self._send_weights()
         self.callbacks.run("on_checkpoint_loaded", algorithm=self, metrics_logger=self.metrics)
 
+    def component_restored(self, component: str) -> None:
+        """Give restored modules to the other learners and to the runners."""
+        if component.strip("/").split("/")[0] == COMPONENT_LEARNER_GROUP:
+            self.learner_group.component_restored(component)
+            self._next_weights()
+
     @classmethod
     def from_checkpoint(cls, path: Any, filesystem: Any = None, **kwargs: Any) -> Any:
         """Return the algorithm that a checkpoint was saved from, with its state.
@@ -350,9 +365,9 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
         """Save to the folder of a trial's checkpoint."""
         self.save_to_path(checkpoint_dir)
 
-    def load_checkpoint(self, checkpoint: Any) -> None:
+    def load_checkpoint(self, checkpoint_dir: Any) -> None:
         """Restore from the folder of a trial's checkpoint."""
-        self.restore_from_path(checkpoint)
+        self.restore_from_path(checkpoint_dir)
 
     def save(self, checkpoint_dir: str | None = None) -> Any:
         """Save to a folder, a new one if none is given.

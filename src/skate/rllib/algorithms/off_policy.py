@@ -11,6 +11,7 @@ from skate.rllib.utils.metrics import (
     ENV_RUNNER_SAMPLING_TIMER,
     LEARNER_RESULTS,
     LEARNER_UPDATE_TIMER,
+    NUM_AGENT_STEPS_SAMPLED_LIFETIME,
     NUM_ENV_STEPS_SAMPLED_LIFETIME,
     REPLAY_BUFFER_ADD_DATA_TIMER,
     REPLAY_BUFFER_RESULTS,
@@ -41,8 +42,23 @@ def updates_per_step(config: Any) -> tuple[int, int]:
     return 1, round(ratio)
 
 
+def replay_settings(held: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings of a replay buffer with new ones over them; another type takes the place of all.
+
+    Args:
+        held: The settings so far.
+        given: The new ones.
+    """
+    if given.get("type", held.get("type")) != held.get("type"):
+        return dict(given)
+    return {**held, **given}
+
+
 class OffPolicyAlgorithm(Algorithm):
-    """Base class of algorithms that store samples in a replay buffer and learn from batches of it."""
+    """Base class of algorithms that store samples in a replay buffer and learn from batches of it.
+
+    Samples are columns of rows, and episodes if connectors of learners or spaces of several arrays ask for these.
+    """
 
     def setup(self, config: Any) -> None:
         """Create the replay buffer as well."""
@@ -50,31 +66,29 @@ class OffPolicyAlgorithm(Algorithm):
         from skate.rllib.utils.replay_buffers.factory import make_replay_buffer
 
         super().setup(config)
-        if self.learner_group.has_own_connectors:
-            raise ValueError(
-                f"learner_connector is set, but {type(self).__name__} learns from rows of its replay buffer, which no "
-                "connector sees; write it as an env_to_module_connector, or override the learner's make_batches()"
-            )
-        if self.needs_episodes:
-            raise ValueError(
-                f"{type(self).__name__} has observations or actions of several arrays, which its replay buffer does not "
-                f"hold: {self.spaces}; flatten observations with FlattenObservations() as an env_to_module_connector"
-            )
+        self._on_episodes = self.needs_episodes
         self.local_replay_buffer = make_replay_buffer(config)
 
     def training_step(self) -> None:
         """Sample into the buffer, update on batches of it, and send the weights to the runners."""
         config, metrics = self.config, self.metrics
         samplings, updates = updates_per_step(config)
-        before = self._steps_sampled() < config.num_steps_sampled_before_learning_starts
+        before = self._steps_counted() < config.num_steps_sampled_before_learning_starts
         for _ in range(samplings):
             self._sample(random_actions=before and self.samples_at_random_before_learning)
         metrics.aggregate([self.local_replay_buffer.get_metrics()], key=REPLAY_BUFFER_RESULTS)
-        if self._steps_sampled() < config.num_steps_sampled_before_learning_starts:
+        if self._steps_counted() < config.num_steps_sampled_before_learning_starts:
             return
         for _ in range(updates):
             self._update()
         self._next_weights()
+
+    def _steps_counted(self) -> int:
+        """Return the steps sampled so far: of environments, or of agents if the configuration counts these."""
+        if self.config.count_steps_by != "agent_steps":
+            return self._steps_sampled()
+        by_agent = self.metrics.peek((ENV_RUNNER_RESULTS, NUM_AGENT_STEPS_SAMPLED_LIFETIME), default={})
+        return int(sum(by_agent.values()))
 
     #: True if actions are drawn from the space until learning starts.
     samples_at_random_before_learning = False
@@ -82,28 +96,51 @@ class OffPolicyAlgorithm(Algorithm):
     def _sample(self, random_actions: bool) -> None:
         config, metrics = self.config, self.metrics
         lanes = config.num_envs_per_env_runner * (config.num_env_runners or 1)
+        group = self.env_runner_group
+        sample = group.sample_episodes if self._on_episodes else group.sample_rollouts
         with metrics.log_time((TIMERS, ENV_RUNNER_SAMPLING_TIMER)):
-            rollouts, sampled = self.env_runner_group.sample_rollouts(
+            samples, sampled = sample(
                 total_steps=config.get_rollout_fragment_length() * lanes,
                 explore=config.explore,
                 random_actions=random_actions,
             )
             metrics.aggregate(sampled, key=ENV_RUNNER_RESULTS)
         with metrics.log_time((TIMERS, REPLAY_BUFFER_ADD_DATA_TIMER)):
-            self.local_replay_buffer.add(rollouts)
+            self.local_replay_buffer.add(samples)
+
+    def _modules_to_sample(self) -> dict[str, list[str]]:
+        """Return the argument of a buffer of several agents that names the modules to draw for."""
+        buffer, config = self.local_replay_buffer, self.config
+        if not config.is_multi_agent or not hasattr(buffer, "get_module_ids"):
+            return {}
+        trained, known = config.policies_to_train, self.learner_group._learner.module.keys()
+        wanted = [
+            module_id
+            for module_id in buffer.get_module_ids()
+            # Modules may have been removed since, and a function of the batch is asked once there is one.
+            if module_id in known and (trained is None or callable(trained) or module_id in trained)
+        ]
+        return {"modules_to_sample": [each for each in wanted if buffer.get_num_timesteps(each)]}
 
     def _update(self) -> None:
         config, metrics = self.config, self.metrics
+        which = self._modules_to_sample()
+        if which.get("modules_to_sample") == []:
+            return
+        as_episodes = self._on_episodes
         with metrics.log_time((TIMERS, REPLAY_BUFFER_SAMPLE_TIMER)):
-            batch = self.local_replay_buffer.sample(
+            drawn = self.local_replay_buffer.sample(
                 num_items=config.total_train_batch_size,
                 n_step=config.n_step,
                 gamma=config.gamma,
                 beta=config.replay_buffer_config.get("beta", 0.4),
+                sample_episodes=as_episodes,
+                to_numpy=as_episodes,
+                **which,
             )
         with metrics.log_time((TIMERS, LEARNER_UPDATE_TIMER)):
             learned = self.learner_group.update(
-                batch=batch,
+                **{"episodes" if as_episodes else "batch": drawn},
                 timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: self._steps_sampled()},
                 num_epochs=1,
                 minibatch_size=None,

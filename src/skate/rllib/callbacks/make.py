@@ -57,8 +57,8 @@ def _can_be_pickled(value: Any) -> bool:
     return True
 
 
-class Callbacks:
-    """The callbacks of one process, as a config names them.
+class Callbacks(Sequence[Any]):
+    """The callbacks of one process, as a config names them; as a sequence the objects.
 
     Args:
         config: The algorithm's config; read are ``callbacks_class`` and ``callbacks_on_...``.
@@ -67,6 +67,12 @@ class Callbacks:
     def __init__(self, config: Any) -> None:
         self._config = config
         self.objects = [made() for made in as_list(getattr(config, "callbacks_class", None))]
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.objects[index]
+
+    def __len__(self) -> int:
+        return len(self.objects)
 
     def functions(self, moment: str) -> list[Callable[..., Any]]:
         """Return the single functions for one moment."""

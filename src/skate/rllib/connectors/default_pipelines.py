@@ -185,9 +185,14 @@ def spaces_of(config: Any, env: Any, spaces: Any) -> tuple[Any, Any]:
 
 
 def wants_flat(config: Any) -> bool:
-    """True if observations are made vectors: for default modules, but not for a user's own class."""
+    """True if observations are made vectors: for default modules, but not if all are of a user's own classes."""
     spec = getattr(config, "_rl_module_spec", None)
-    return getattr(spec, "module_class", None) is None
+    specs = getattr(spec, "rl_module_specs", None)
+    if not isinstance(specs, dict):
+        return getattr(spec, "module_class", None) is None
+    classes = [getattr(each, "module_class", None) for each in specs.values()]
+    own = [each is not None and not each.__module__.startswith("skate.rllib.") for each in classes]
+    return not all(own) or not set(config.policies) <= set(specs)
 
 
 def nested_modules(config: Any) -> set[str]:

@@ -133,18 +133,21 @@ class EnvRunnerGroup:
         return by_module(sampled) if sampled and isinstance(sampled[0], dict) else sampled, metrics
 
     def sample_episodes(
-        self, total_steps: int, explore: bool | None = None
+        self, total_steps: int, explore: bool | None = None, random_actions: bool = False
     ) -> tuple[list[Any], list[dict[str, Any]]]:
         """Sample a batch as episodes; see `sample_rollouts`.
 
         Args:
             total_steps: Steps in all; rounded up to whole steps of all lanes.
             explore: True to explore; default ``config.explore``.
+            random_actions: True to act at random, without the module.
 
         Returns:
             The episodes and chunks of all runners, and the metrics, in the order of the runners.
         """
-        kwargs = {"num_steps": self._steps_of_lanes(total_steps), "explore": explore}
+        kwargs: dict[str, Any] = {"num_steps": self._steps_of_lanes(total_steps), "explore": explore}
+        if random_actions:
+            kwargs["random_actions"] = True
         if self._remote is None:
             return self._local.sample_episodes(**kwargs), [self._local.get_metrics()]
         sampled, metrics = self._remote.gather({**kwargs, "as_episodes": True})

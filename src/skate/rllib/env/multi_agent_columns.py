@@ -33,6 +33,10 @@ class EpisodeReads:
     #: The step of the environment of each observation that an agent's episode holds, lookback included.
     _times: dict[Any, list[int]]
 
+    def times_of(self, agent_id: Any) -> list[int]:
+        """Return the step of the environment of each of an agent's observations in this chunk."""
+        return self._times[agent_id][-len(self.agent_episodes[agent_id]) - 1 :]
+
     def _columns(
         self, name: str, key: str | None, agent_id: Any
     ) -> Iterator[tuple[str, InfiniteLookbackBuffer, Any]]:
@@ -284,7 +288,8 @@ class EpisodeReads:
             neg_index_as_lookback: See `set_observations`.
 
         Raises:
-            KeyError: An agent is not in this episode, or its module has no output of that name.
+            KeyError: An agent is not in this episode.
+            AssertionError: Its module has no output of that name.
             IndexError: An index is out of range, or the number of items differs.
         """
         options = {"key": key, "at_indices": at_indices, "neg_index_as_lookback": neg_index_as_lookback}

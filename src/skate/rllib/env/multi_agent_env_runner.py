@@ -93,8 +93,8 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         """Sample fragments of columns for each module.
 
         Args:
-            num_steps: Steps of each environment; with ``batch_mode="complete_episodes"`` each continues to the end of
-                its episode.
+            num_steps: Steps of each environment, or if ``config.count_steps_by`` says so of the agents in each on
+                average; with ``batch_mode="complete_episodes"`` each continues to the end of its episode.
             explore: True to explore, False for the most likely actions; default ``config.explore``.
             random_actions: True to act at random, without the modules.
 
@@ -117,7 +117,13 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         self._sampler.episodes = []
         explore = getattr(self.config, "explore", True) if explore is None else explore
         with self.metrics.log_time(names.SAMPLE_TIMER):
-            return self._agents.sample(num_steps, explore, random_actions)
+            return self._agents.sample(num_steps, explore, random_actions, self._agent_steps(num_steps))
+
+    def _agent_steps(self, steps: int | None) -> int | None:
+        """Return the steps of agents to sample, if these are counted, in place of a number of steps of each environment."""
+        if steps is None or getattr(self.config, "count_steps_by", "env_steps") != "agent_steps":
+            return None
+        return steps * self.num_envs
 
     def sample(  # type: ignore[override]
         self,
@@ -168,17 +174,25 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         if self._agents is not None:
             self._agents.forget()
         explore = getattr(self.config, "explore", True) if explore is None else explore
-        before = self._num_episodes
+        before, wanted = self._num_episodes, self._agent_steps(steps)
         done: list[MultiAgentEpisode] = []
-        taken = count = 0
+        taken = count = counted = 0
+
+        def is_enough() -> bool:
+            if steps is None:
+                return len(done) >= (episodes or 0)
+            return taken >= steps if wanted is None else counted >= wanted
+
         with self.metrics.log_time(names.SAMPLE_TIMER):
             if force_reset or episodes is not None or self._needs_initial_reset or not sampler.episodes:
                 sampler.reset(explore)
-            while taken < steps if steps is not None else len(done) < (episodes or 0):
+            while not is_enough():
                 limit = None if episodes is None else episodes - len(done)
                 last = whole and steps is not None and taken == steps - 1
                 count += len(sampler.lanes)
-                done += sampler.advance(explore, random_actions, taken * self.num_envs, limit, last)
+                ended = sampler.advance(explore, random_actions, taken * self.num_envs, limit, last)
+                counted += sampler.num_seen
+                done += ended
                 taken += 1
             while whole and sampler.lanes:
                 count += len(sampler.lanes)
@@ -212,7 +226,12 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         """
         total, length = sum(chunk.get_return() for chunk in chunks), sum(len(chunk) for chunk in chunks)
         earned = [
-            (agent_id, chunk.module_for(agent_id), float(episode.get_return()) if len(episode) else 0.0)
+            (
+                agent_id,
+                chunk.module_for(agent_id),
+                float(episode.get_return()) if len(episode) else 0.0,
+                len(episode),
+            )
             for chunk in chunks
             for agent_id, episode in chunk.agent_episodes.items()
         ]
@@ -220,19 +239,22 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
 
     def log_episode_of_columns(self, lane: AgentLane) -> None:
         """Log an ended episode that was sampled into columns."""
-        total = sum(sum(reward for track, reward in part) for part in lane.earned)
-        earned = [(track.agent_id, track.module_id, reward) for part in lane.earned for track, reward in part]
+        parts = [each for part in lane.earned for each in part]
+        total = sum(sum(reward for _, reward, _ in part) for part in lane.earned)
+        earned = [(track.agent_id, track.module_id, reward, steps) for track, reward, steps in parts]
         self._log_ended(total, lane.env_t, time.perf_counter() - lane.begin, earned)
 
     def _log_ended(
-        self, total: float, length: int, seconds: float, earned: list[tuple[Any, str, float]]
+        self, total: float, length: int, seconds: float, earned: list[tuple[Any, str, float, int]]
     ) -> None:
         self._num_episodes += 1
         window = max(1, int(getattr(self.config, "metrics_num_episodes_for_smoothing", 100)))
         agents: dict[Any, float] = {}
         modules: dict[str, float] = {}
-        for agent_id, module_id, reward in earned:
+        own_steps: dict[Any, int] = {}
+        for agent_id, module_id, reward, steps in earned:
             agents[agent_id] = agents.get(agent_id, 0.0) + reward
+            own_steps[agent_id] = own_steps.get(agent_id, 0) + steps
             modules[module_id] = modules.get(module_id, 0.0) + reward
         log = self.metrics.log_value
         log(names.EPISODE_RETURN_MEAN, total, window=window)
@@ -246,6 +268,7 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
             log(high, value, reduce="max", window=window)
         for agent_id, reward in agents.items():
             log((names.EPISODE_AGENT_RETURN_MEAN, str(agent_id)), reward, window=window)
+            log((names.EPISODE_AGENT_STEPS, str(agent_id)), own_steps[agent_id], window=window)
         for module_id, reward in modules.items():
             log((names.EPISODE_MODULE_RETURN_MEAN, module_id), reward, window=window)
 

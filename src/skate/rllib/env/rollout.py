@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class AgentChunk:
+    """The part of an agent's episode that one lane of a fragment holds.
+
+    Attributes:
+        episode_id: Name of the episode of all agents.
+        agent_id: The agent.
+        env_steps: Steps of the environment in this chunk of the episode.
+    """
+
+    episode_id: str
+    agent_id: Any
+    env_steps: int
 
 
 @dataclass
@@ -19,6 +35,7 @@ class Rollout:
         next_obs: ``(T, N, ...)``, the observation after each step; the last one of an episode where it ended.
         state_in: Recurrent state ``(N, ...)`` at the start of the fragment; None for feed-forward modules.
         weights_seq_no: Version of the weights that chose the actions.
+        chunks: With several agents, the part of an episode that each lane is.
     """
 
     columns: dict[str, np.ndarray]
@@ -28,6 +45,7 @@ class Rollout:
     weights_seq_no: int = 0
     #: Lanes that started afresh because their environment failed in this fragment.
     num_lanes_restarted: int = field(default=0)
+    chunks: tuple[AgentChunk, ...] = ()
 
     @property
     def num_steps(self) -> int:
@@ -87,6 +105,7 @@ def concatenate_lanes(rollouts: Sequence[Rollout]) -> Rollout:
         state_in=state,
         weights_seq_no=min(rollout.weights_seq_no for rollout in rollouts),
         num_lanes_restarted=sum(rollout.num_lanes_restarted for rollout in rollouts),
+        chunks=tuple(chunk for rollout in rollouts for chunk in rollout.chunks),
     )
 
 

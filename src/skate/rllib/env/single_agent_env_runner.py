@@ -271,20 +271,23 @@ class SingleAgentEnvRunner(EnvRunner):
             "on_sample_end", env_runner=self, metrics_logger=self.metrics, samples=list(whole.values())
         )
 
-    def sample_episodes(self, num_steps: int, explore: bool | None = None) -> list[Any]:
+    def sample_episodes(
+        self, num_steps: int, explore: bool | None = None, random_actions: bool = False
+    ) -> list[Any]:
         """Sample a fragment as episodes.
 
         Args:
             num_steps: Steps of each environment; with ``batch_mode="complete_episodes"`` as many whole episodes as
                 have that many steps together.
             explore: True to explore; default ``config.explore``.
+            random_actions: True to act at random, without the module.
         """
         wanted = num_steps * self.num_envs
         if getattr(self.config, "batch_mode", "truncate_episodes") != "complete_episodes":
-            return self.sample(num_timesteps=wanted, explore=explore)
+            return self.sample(num_timesteps=wanted, explore=explore, random_actions=random_actions)
         found: list[Any] = []
         while sum(len(episode) for episode in found) < wanted:
-            found += self.sample(num_episodes=self.num_envs, explore=explore)
+            found += self.sample(num_episodes=self.num_envs, explore=explore, random_actions=random_actions)
         return found
 
     def _random_actions(self, count: int) -> Any:

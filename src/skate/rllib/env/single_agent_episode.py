@@ -324,7 +324,14 @@ class SingleAgentEpisode:
     def set_extra_model_outputs(
         self, *, key: str, new_data: Any, at_indices: Indices = None, neg_index_as_lookback: bool = False
     ) -> None:
-        """Overwrite one output of the module; arguments as of `InfiniteLookbackBuffer.set`."""
+        """Overwrite one output of the module; arguments as of `InfiniteLookbackBuffer.set`.
+
+        Raises:
+            AssertionError: the module has no output of that name.
+        """
+        assert key in self.extra_model_outputs, (
+            f"there is no output {key!r} to overwrite; there are {list(self.extra_model_outputs)}"
+        )
         self.extra_model_outputs[key].set(
             new_data, at_indices=at_indices, neg_index_as_lookback=neg_index_as_lookback
         )

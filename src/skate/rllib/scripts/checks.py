@@ -10,6 +10,7 @@ import numpy as np
 
 from skate.rllib.core import DEFAULT_MODULE_ID
 from skate.rllib.utils.metrics import ENV_RUNNER_RESULTS, EVALUATION_RESULTS, LEARNER_RESULTS, TIMERS
+from skate.rllib.utils.metrics.statistics import Statistic
 from skate.rllib.utils.numpy import convert_to_numpy
 
 _RESULTS = (ENV_RUNNER_RESULTS, "fault_tolerance", LEARNER_RESULTS, TIMERS, "training_iteration", "config")
@@ -26,7 +27,7 @@ def check(
     """Compare two nested values, numbers up to a tolerance.
 
     Args:
-        x: A dict, list, tuple, array, tensor, number, or anything else with ``==``.
+        x: A dict, list, tuple, array, tensor, number, statistic, or anything else with ``==``.
         y: What is expected of it.
         decimals: Digits after the point that numbers have in common.
         atol: Absolute tolerance, in the place of ``decimals``.
@@ -37,6 +38,7 @@ def check(
         AssertionError: they differ, or are equal with ``false=True``.
     """
     more: dict[str, Any] = {"decimals": decimals, "atol": atol, "rtol": rtol, "false": false}
+    x, y = (each.peek() if isinstance(each, Statistic) else each for each in (x, y))
     if isinstance(x, Mapping):
         assert isinstance(y, Mapping), f"{x!r} is a dict, {y!r} is not"
         assert x.keys() == y.keys(), f"the keys differ: {set(x) ^ set(y)}"

@@ -114,6 +114,11 @@ class Checkpointable:
         target = self._component(component)
         with checkpoint_folder.reading(path, filesystem) as folder:
             target.read_from(folder)
+        if component:
+            self.component_restored(component)
+
+    def component_restored(self, component: str) -> None:
+        """Pass on what was restored of a component, to copies of it for example."""
 
     def read_from(self, folder: pathlib.Path) -> None:
         """Restore from a folder, and each component from the folder inside."""

@@ -224,6 +224,8 @@ def _policies(given: Any) -> dict[str, PolicySpec]:
                 f"the id of a module must be a string of one or more characters without '/', got {name!r}"
             )
         spec = given[name] if isinstance(given, dict) else None
+        if isinstance(spec, tuple | list) and len(spec) == len(PolicySpec.__dataclass_fields__):
+            spec = PolicySpec(*spec)
         if spec is not None and not isinstance(spec, PolicySpec):
             raise ValueError(
                 f"policies[{name!r}] must be a PolicySpec or None, not {type(spec).__name__}: {spec!r:.80}"

@@ -95,7 +95,11 @@ class ModuleSpecs(BatchSizes, FluentMethods):
                     f"there are several modules ({', '.join(spec.rl_module_specs)}); use get_multi_rl_module_spec"
                 )
             spec = next(iter(spec.rl_module_specs.values()))
-        return self._filled(spec, DEFAULT_MODULE, env, spaces, inference_only)
+        policy, both = self.policies.get(DEFAULT_MODULE), self._spaces_of(DEFAULT_MODULE, env, spaces)
+        made = self._filled(spec, DEFAULT_MODULE, policy, both)
+        if inference_only is not None:
+            made.inference_only = inference_only
+        return made
 
     def get_multi_rl_module_spec(
         self,
@@ -129,7 +133,10 @@ class ModuleSpecs(BatchSizes, FluentMethods):
             spec = (multi.rl_module_specs if multi else {}).get(name) or common
             if inference_only and spec.learner_only:
                 continue
-            specs[name] = self._filled(spec, name, env, spaces, inference_only or None)
+            policy = (policy_dict or self.policies).get(name)
+            specs[name] = self._filled(spec, name, policy, self._spaces_of(name, env, spaces))
+            if inference_only:
+                specs[name].inference_only = True
         result = MultiRLModuleSpec(rl_module_specs=specs)
         for field in dataclasses.fields(multi) if multi else ():
             if field.name != "rl_module_specs":
@@ -140,9 +147,8 @@ class ModuleSpecs(BatchSizes, FluentMethods):
         self,
         spec: Any,
         module_id: str,
-        env: Any,
-        spaces: Mapping[str, Any] | None,
-        inference_only: bool | None,
+        policy: Any,
+        spaces: tuple[Any, Any],
     ) -> Any:
         spec = dataclasses.replace(spec)
         if spec.module_class is None:
@@ -151,8 +157,7 @@ class ModuleSpecs(BatchSizes, FluentMethods):
                 default.module_class,
                 spec.catalog_class or default.catalog_class,
             )
-        policy = self.policies.get(module_id)
-        observations, actions = self._spaces_of(module_id, env, spaces)
+        observations, actions = spaces
         spec.observation_space = (
             spec.observation_space or getattr(policy, "observation_space", None) or observations
         )
@@ -162,8 +167,6 @@ class ModuleSpecs(BatchSizes, FluentMethods):
         if dataclasses.is_dataclass(own) and not isinstance(own, type):
             own = dataclasses.asdict(own)
         spec.model_config = {**config.model_config, **(own or {})}
-        if inference_only is not None:
-            spec.inference_only = inference_only
         return spec
 
     def _spaces_of(self, module_id: str, env: Any, spaces: Mapping[str, Any] | None) -> tuple[Any, Any]:

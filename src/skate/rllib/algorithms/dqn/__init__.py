@@ -6,4 +6,4 @@ from skate import lazy_loader
 
 _HOMES = {"skate.rllib.algorithms.dqn.dqn": ("DQN", "DQNConfig")}
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(globals(), _HOMES)
+__getattr__, __dir__, __all__ = lazy_loader.attach(globals(), _HOMES, ("dqn",))

@@ -9,7 +9,7 @@ from skate.rllib.algorithms.algorithm_config import AlgorithmConfig
 from skate.rllib.algorithms.algorithm_config.field import Field, Fields, defaults_of, takes
 from skate.rllib.algorithms.algorithm_config.training import TRAINING
 from skate.rllib.algorithms.algorithm_config.validation import schedule_errors
-from skate.rllib.algorithms.off_policy import OffPolicyAlgorithm
+from skate.rllib.algorithms.off_policy import OffPolicyAlgorithm, replay_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -72,10 +72,8 @@ class DQNConfig(AlgorithmConfig):
     def training(self, **settings: Any) -> Self:
         """Set batches, learning rate, exploration, targets and replay."""
         if isinstance(settings.get("replay_buffer_config"), dict):
-            settings["replay_buffer_config"] = {
-                **self.replay_buffer_config,
-                **settings["replay_buffer_config"],
-            }
+            given = settings["replay_buffer_config"]
+            settings["replay_buffer_config"] = replay_settings(self.replay_buffer_config, given)
         return super().training(**settings)
 
     @property

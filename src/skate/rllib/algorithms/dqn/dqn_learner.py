@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from skate.rllib.algorithms.dqn.default_dqn_rl_module import (
+    ATOMS,
+    QF_LOGITS,
+    QF_NEXT_PREDS,
+    QF_PREDS,
+    QF_PROBS,
+    QF_TARGET_NEXT_PREDS,
+    QF_TARGET_NEXT_PROBS,
+)
 from skate.rllib.connectors.env_to_module.defaults import AddObservationsFromEpisodesToBatch
 from skate.rllib.connectors.learner.add_next_observations_from_episodes_to_train_batch import (
     AddNextObservationsFromEpisodesToTrainBatch,
@@ -17,6 +26,22 @@ from skate.rllib.utils.metrics import (
     NUM_ENV_STEPS_SAMPLED_LIFETIME,
     NUM_TARGET_UPDATES,
 )
+
+__all__ = [
+    "ATOMS",
+    "QF_LOGITS",
+    "QF_LOSS_KEY",
+    "QF_MAX_KEY",
+    "QF_MEAN_KEY",
+    "QF_MIN_KEY",
+    "QF_NEXT_PREDS",
+    "QF_PREDS",
+    "QF_PROBS",
+    "QF_TARGET_NEXT_PREDS",
+    "QF_TARGET_NEXT_PROBS",
+    "TD_ERROR_MEAN_KEY",
+    "DQNLearner",
+]
 
 QF_LOSS_KEY = "qf_loss"
 QF_MEAN_KEY = "qf_mean"

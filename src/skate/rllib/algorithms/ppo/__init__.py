@@ -11,4 +11,4 @@ _HOMES = {
     f"{_TORCH}.default_ppo_torch_rl_module": ("DefaultPPOTorchRLModule",),
 }
 
-__getattr__, __dir__, __all__ = lazy_loader.attach(globals(), _HOMES)
+__getattr__, __dir__, __all__ = lazy_loader.attach(globals(), _HOMES, ("ppo",))

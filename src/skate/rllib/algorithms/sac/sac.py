@@ -10,7 +10,7 @@ from skate.rllib.algorithms.algorithm_config.field import Field, Fields, default
 from skate.rllib.algorithms.algorithm_config.sampling import ENVIRONMENT
 from skate.rllib.algorithms.algorithm_config.training import TRAINING
 from skate.rllib.algorithms.algorithm_config.validation import schedule_errors
-from skate.rllib.algorithms.off_policy import OffPolicyAlgorithm
+from skate.rllib.algorithms.off_policy import OffPolicyAlgorithm, replay_settings
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -84,10 +84,8 @@ class SACConfig(AlgorithmConfig):
     def training(self, **settings: Any) -> Self:
         """Set batches, learning rates, targets, entropy and replay."""
         if isinstance(settings.get("replay_buffer_config"), dict):
-            settings["replay_buffer_config"] = {
-                **self.replay_buffer_config,
-                **settings["replay_buffer_config"],
-            }
+            given = settings["replay_buffer_config"]
+            settings["replay_buffer_config"] = replay_settings(self.replay_buffer_config, given)
         if "clip_actions" in settings:
             self.environment(clip_actions=settings.pop("clip_actions"))
         return super().training(**settings)

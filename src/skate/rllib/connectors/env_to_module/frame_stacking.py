@@ -66,11 +66,13 @@ class FrameStackingEnvToModule(PerAgentObservations):
             return batch
         for episode in self.single_agent_episode_iterator(episodes, agents_that_stepped_only=False):
             size = len(episode)
+            if not size:
+                continue
             padded = episode.get_observations(
                 slice(1 - self.num_frames, size), neg_index_as_lookback=True, fill=0.0
             )
-            frames = [np.asarray(frame) for frame in padded]
-            stacked = [np.concatenate(frames[at : at + self.num_frames], axis=-1) for at in range(size)]
+            frames = np.stack([np.asarray(frame) for frame in padded])
+            stacked = np.concatenate([frames[at : at + size] for at in range(self.num_frames)], axis=-1)
             self.add_n_batch_items(batch, Columns.OBS, stacked, size, episode)
         return batch
 

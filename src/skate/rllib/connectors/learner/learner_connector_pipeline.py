@@ -112,7 +112,8 @@ def copy_of(episode: Any, place: int) -> Any:
         place: Its place in the list, which makes the ids of several chunks of one episode different.
     """
     if isinstance(episode, SingleAgentEpisode):
-        return copy_of_one(episode, f"{episode.id_}_{place}")
+        whole = episode.multi_agent_episode_id
+        return copy_of_one(episode, f"{episode.id_}_{place}", None if whole is None else f"{whole}_{place}")
     made = episode.shallow_copy()
     made.id_ = f"{episode.id_}_{place}"
     made.agent_episodes = {

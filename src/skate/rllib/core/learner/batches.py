@@ -11,6 +11,7 @@ from torch import Tensor
 
 from skate.rllib.core import DEFAULT_MODULE_ID
 from skate.rllib.core.columns import Columns
+from skate.rllib.policy.sample_batch import MultiAgentBatch
 
 Batch = dict[str, Any]
 
@@ -63,6 +64,13 @@ def by_module(given: Any, known: Sequence[str]) -> dict[str, Any]:
             f"a batch without module ids was given to a learner of {sorted(known)}; pass a dict by id"
         )
     return {known[0] if len(known) == 1 else DEFAULT_MODULE_ID: given}
+
+
+def is_batch(given: Any) -> bool:
+    """True of columns, by module id or of one module; false of fragments and of lists of them."""
+    if isinstance(given, MultiAgentBatch):
+        return True
+    return isinstance(given, Mapping) and not all(isinstance(part, list) for part in given.values())
 
 
 def length_of(batch: Mapping[str, Any]) -> int:

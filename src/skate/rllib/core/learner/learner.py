@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 from collections.abc import Collection, Hashable, Sequence
+from pathlib import Path
 from typing import Any
 
 from skate.rllib.connectors.learner.learner_connector_pipeline import build_learner_pipeline
@@ -193,7 +194,10 @@ class Learner(Optimizers, Checkpointable):
             batch: Columns of the minibatch.
             fwd_out: What its ``forward_train`` returned.
         """
-        raise NotImplementedError(f"{type(self).__name__} has to write compute_loss_for_module()")
+        # A subclass that has one may call this one as well.
+        if type(self).compute_loss_for_module is Learner.compute_loss_for_module:
+            raise NotImplementedError(f"{type(self).__name__} has to write compute_loss_for_module()")
+        return None
 
     def compute_gradients(self, loss_per_module: dict[str, Any], **kwargs: Any) -> dict[Hashable, Any]:
         """Return gradients by parameter."""
@@ -348,7 +352,7 @@ class Learner(Optimizers, Checkpointable):
         """Update the modules from samples.
 
         Args:
-            rollouts: Fragments of columns, a list or a dict of lists by module id.
+            rollouts: Fragments of columns, a list or a dict of lists by module id; or what ``batch`` takes.
             episodes: Episodes, instead of fragments; the learner's connectors make the batch of them.
             batch: Columns of rows by module id, or of the only module, instead of fragments.
             timesteps: Counters of steps, such as ``"num_env_steps_sampled_lifetime"``.
@@ -361,6 +365,22 @@ class Learner(Optimizers, Checkpointable):
             What was measured, by module id.
         """
         raise NotImplementedError
+
+    def get_parameters(self, module: Any) -> Sequence[Any]:
+        """Return the parameters of a module."""
+        raise NotImplementedError
+
+    def _update(self, batch: dict[str, Any], **kwargs: Any) -> tuple[Any, Any, Any]:
+        """Do one step on a minibatch."""
+        raise NotImplementedError
+
+    def update_from_batch(self, batch: Any, **kwargs: Any) -> Any:
+        """Call `update(batch=...)`, by an older name."""
+        return self.update(batch=batch, **kwargs)
+
+    def update_from_episodes(self, episodes: Sequence[Any], **kwargs: Any) -> Any:
+        """Call `update(episodes=...)`, by an older name."""
+        return self.update(episodes=episodes, **kwargs)
 
     # -- state
 
@@ -410,6 +430,11 @@ class Learner(Optimizers, Checkpointable):
             self._set_modules_to_update(state["should_module_be_updated"])
         if COMPONENT_METRICS_LOGGER in state:
             self.metrics.set_state(state[COMPONENT_METRICS_LOGGER])
+
+    def read_from(self, folder: Path) -> None:
+        if not self._is_built:
+            self.build()
+        super().read_from(folder)
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return (), {"config": self.config, "module_spec": self._module_spec}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -241,6 +242,50 @@ class LearnerGroup(Checkpointable):
             self.foreach_learner(lambda learner: learner.set_state(state[COMPONENT_LEARNER]))
         elif COMPONENT_RL_MODULE in state:
             self.set_weights(state[COMPONENT_RL_MODULE])
+
+    def read_from(self, folder: Path) -> None:
+        super().read_from(folder)
+        self._share_state()
+
+    def component_restored(self, component: str) -> None:
+        self._share_state()
+
+    def _share_state(self) -> None:
+        """Give the other learners the state of the first, which is the one that is restored."""
+        if self._peers:
+            state = self._learner.get_state(not_components="metrics_logger")
+            self.foreach_learner("set_state", state=state)
+
+    def load_module_state(
+        self,
+        *,
+        multi_rl_module_ckpt_dir: str | None = None,
+        modules_to_load: Collection[str] | None = None,
+        rl_module_ckpt_dirs: Mapping[str, str] | None = None,
+    ) -> None:
+        """Load modules that were saved alone.
+
+        Args:
+            multi_rl_module_ckpt_dir: Folder of a saved MultiRLModule.
+            modules_to_load: Ids of the modules to load from there. Default: all.
+            rl_module_ckpt_dirs: Folders of saved modules by id; they go before the one of all.
+
+        Raises:
+            FileNotFoundError: There is no checkpoint in a folder.
+            ValueError: No folder is given, or a module is not there.
+        """
+        if not multi_rl_module_ckpt_dir and (modules_to_load or not rl_module_ckpt_dirs):
+            raise ValueError(
+                f"load_module_state() needs multi_rl_module_ckpt_dir or rl_module_ckpt_dirs, and modules_to_load the "
+                f"former; got multi_rl_module_ckpt_dir={multi_rl_module_ckpt_dir!r}, "
+                f"modules_to_load={modules_to_load!r}, rl_module_ckpt_dirs={rl_module_ckpt_dirs!r}"
+            )
+        whole = f"{COMPONENT_LEARNER}/{COMPONENT_RL_MODULE}"
+        if multi_rl_module_ckpt_dir and modules_to_load is None:
+            self.restore_from_path(multi_rl_module_ckpt_dir, component=whole)
+        folders = {name: f"{multi_rl_module_ckpt_dir}/{name}" for name in modules_to_load or ()}
+        for module_id, folder in {**folders, **(rl_module_ckpt_dirs or {})}.items():
+            self.restore_from_path(folder, component=f"{whole}/{module_id}")
 
     def get_ctor_args_and_kwargs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         return (), {"config": self.config, "module_spec": self._module_spec}

@@ -137,6 +137,8 @@ def shares_of(given: Any, count: int) -> list[Any]:
 def shares_of_episodes(episodes: Sequence[Any], count: int) -> list[list[Any]]:
     """Split episodes into one share per learner, of about equally many steps.
 
+    Episodes of equal length keep their order within each module, so that errors of their rows can be put together again.
+
     Args:
         episodes: Episodes, each of which goes to one learner.
         count: Number of learners.
@@ -149,6 +151,14 @@ def shares_of_episodes(episodes: Sequence[Any], count: int) -> list[list[Any]]:
             f"{len(episodes)} episodes cannot be split among {count} learners; sample more, or set num_learners lower"
         )
     shares: list[list[Any]] = [[] for _ in range(count)]
+    if len({len(episode) for episode in episodes}) == 1:
+        by_module: dict[Any, list[Any]] = {}
+        for episode in episodes:
+            by_module.setdefault(getattr(episode, "module_id", None), []).append(episode)
+        for mine in by_module.values():
+            for share, rows in zip(shares, _ranges(len(mine), count), strict=True):
+                share.extend(mine[row] for row in rows)
+        return shares
     for episode in sorted(episodes, key=len, reverse=True):
         min(shares, key=lambda share: (sum(len(each) for each in share), len(share))).append(episode)
     return shares

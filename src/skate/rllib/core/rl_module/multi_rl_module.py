@@ -257,8 +257,8 @@ class MultiRLModuleSpec:
     def __post_init__(self) -> None:
         if not isinstance(self.rl_module_specs, dict):
             raise ValueError(
-                "MultiRLModuleSpec needs rl_module_specs, a dict of RLModuleSpecs by module id; for one module "
-                "pass the RLModuleSpec itself"
+                "rl_module_specs of MultiRLModuleSpec must be a dict of RLModuleSpecs by module id, not "
+                f"{type(self.rl_module_specs).__name__}; for one module pass the RLModuleSpec itself"
             )
         if self.inference_only is None:
             self.inference_only = all(spec.inference_only for spec in self.rl_module_specs.values())

@@ -19,6 +19,18 @@ if TYPE_CHECKING:
     import gymnasium as gym
 
 
+@dataclasses.dataclass
+class RLModuleConfig:
+    """The arguments of a module, as older programs read them from its ``config``."""
+
+    observation_space: Any = None
+    action_space: Any = None
+    inference_only: bool = False
+    learner_only: bool = False
+    model_config_dict: Any = dataclasses.field(default_factory=dict)
+    catalog_class: Any = None
+
+
 class RLModule(Checkpointable):
     """One policy's networks with three ways through them: inference, exploration and training.
 
@@ -61,6 +73,14 @@ class RLModule(Checkpointable):
         self.inference_only = bool(inference_only)
         self.learner_only = learner_only
         self.model_config: Any = model_config if model_config is not None else {}
+        self.config: Any = RLModuleConfig(
+            observation_space,
+            action_space,
+            self.inference_only,
+            learner_only,
+            self.model_config,
+            catalog_class,
+        )
         self.catalog: Any = None
         self.action_dist_cls: Any = None
         if catalog_class is not None:
@@ -116,6 +136,13 @@ class RLModule(Checkpointable):
 
     def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         return self._forward(batch, **kwargs)
+
+    def _default_input_specs(self) -> Any:
+        """Return nothing: inputs and outputs are not checked, so that specs are only what a subclass says of itself."""
+        return None
+
+    input_specs_inference = input_specs_exploration = input_specs_train = _default_input_specs
+    output_specs_inference = output_specs_exploration = output_specs_train = _default_input_specs
 
     def get_inference_action_dist_cls(self) -> Any:
         """Return the class of action distributions for :meth:`forward_inference`."""

@@ -10,6 +10,18 @@ import torch
 from skate.rllib.core.columns import Columns
 
 
+def share_stream(modules: Any, generator: torch.Generator) -> None:
+    """Let modules that draw random actions themselves, such as DQN's, draw them from one stream.
+
+    Args:
+        modules: The modules by id.
+        generator: The stream.
+    """
+    for module in modules.values():
+        if hasattr(module, "exploration_generator"):
+            module.exploration_generator = generator
+
+
 class ActionSource:
     """Chooses actions with a module.
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from skate.rllib.core.columns import Columns
 from skate.rllib.env.multi_agent_episode import ALL, MultiAgentEpisode, check_still_takes_part
-from skate.rllib.env.rollout import Rollout
+from skate.rllib.env.rollout import AgentChunk, Rollout
 
 
 @dataclass(slots=True)
@@ -23,6 +23,7 @@ class Track:
         rewards: One for each step.
         pending: The sum of rewards since its newest observation.
         as_given: True if its module takes observations as the environment returns them.
+        chunk: The part of the episode that these steps are, once the fragment has ended.
     """
 
     agent_id: Any
@@ -33,6 +34,7 @@ class Track:
     pending: Any = 0.0
     terminated: bool = False
     truncated: bool = False
+    chunk: AgentChunk | None = None
 
     @property
     def is_done(self) -> bool:
@@ -120,8 +122,8 @@ class AgentLane:
         #: The observations of the last step.
         self.newest: list[tuple[Track, Any]] = []
         self.is_done = False
-        #: The agents' rewards in the fragments before.
-        self.earned: list[list[tuple[Track, float]]] = []
+        #: The agents' rewards and numbers of steps in the fragments before.
+        self.earned: list[list[tuple[Track, float, int]]] = []
 
     def appear(self, agent_id: Any, as_given: Any) -> Track:
         """Add an agent; ``as_given`` knows from the ids of an agent and a module whether observations stay as they are."""
@@ -173,7 +175,9 @@ class AgentLane:
     def end_fragment(self) -> list[Track]:
         """Note what the agents earned, and return all agents of this fragment."""
         tracks = list(self.tracks.values())
-        self.earned.append([(each, float(sum(each.rewards)) if each.rewards else 0.0) for each in tracks])
+        for each in tracks:
+            each.chunk = AgentChunk(self.episode.id_, each.agent_id, self.env_t - self.started)
+        self.earned.append([(each, float(sum(each.rewards)), len(each.rewards)) for each in tracks])
         return tracks
 
     def continue_in_next(self) -> None:
@@ -215,5 +219,6 @@ def rollouts_of(tracks: list[Track], log: Log, version: int) -> list[Rollout]:
         }
         columns |= {name: values[acted] for name, values in outputs.items() if name != Columns.ACTIONS}
         valid = np.ones((length, len(chosen)), bool)
-        made.append(Rollout(columns, valid, seen[rows[1:]], None, version))
+        chunks = tuple(track.chunk for track in chosen if track.chunk is not None)
+        made.append(Rollout(columns, valid, seen[rows[1:]], None, version, chunks=chunks))
     return made

@@ -10,7 +10,7 @@ import torch
 from skate.rllib.core.columns import Columns
 from skate.rllib.env.nested import unbatch
 from skate.rllib.env.rollout import Rollout
-from skate.rllib.env.sampling.action_source import ActionSource
+from skate.rllib.env.sampling.action_source import ActionSource, share_stream
 from skate.rllib.env.sampling.agent_columns import AgentLane, Group, Log, Track, rollouts_of
 from skate.rllib.env.sampling.multi_agent_fusion import action_plans_of, writers_of
 
@@ -111,13 +111,16 @@ class MultiAgentColumnSampler:
         self.groups = groups
 
     @torch.no_grad()
-    def sample(self, num_steps: int, explore: bool, random_actions: bool) -> dict[str, list[Rollout]]:
+    def sample(
+        self, num_steps: int, explore: bool, random_actions: bool, agent_steps: int | None = None
+    ) -> dict[str, list[Rollout]]:
         """Sample a fragment.
 
         Args:
             num_steps: Steps of each environment.
             explore: True to explore.
             random_actions: True to act at random, without the modules.
+            agent_steps: The least number of steps of all agents, in place of ``num_steps``.
 
         Returns:
             Fragments by module id.
@@ -127,16 +130,19 @@ class MultiAgentColumnSampler:
         t, growth = runner._lifetime_and_growth()
         if runner._needs_initial_reset or not self.lanes:
             self.reset()
-        for index in range(num_steps):
+        index = counted = 0
+        while index < num_steps if agent_steps is None else counted < agent_steps:
             actions = self._random() if random_actions else self._act(explore, t + index * growth)
             is_over = False
             for place, lane in enumerate(self.lanes):
                 lane.add(envs[place].step(actions[place]), self._stays)
                 is_over = is_over or lane.is_done
+                counted += len(lane.newest)
             if is_over:
                 self._end_episodes()
             self._observe()
-        return self._end_fragment(num_steps)
+            index += 1
+        return self._end_fragment(index)
 
     def _random(self) -> list[dict[Any, Any]]:
         """Return random actions of the agents that act, by environment."""
@@ -168,7 +174,11 @@ class MultiAgentColumnSampler:
             return actions
         module = self.runner.module
         batch = {key: {Columns.OBS: torch.from_numpy(group.rows)} for key, group in groups.items()}
-        out = module.forward_exploration(batch, t=t) if explore else module.forward_inference(batch)
+        if explore:
+            share_stream(module, self.runner._generator)
+            out = module.forward_exploration(batch, t=t)
+        else:
+            out = module.forward_inference(batch)
         for module_id, group in groups.items():
             drawn = self._draw(module_id, out[module_id], explore)
             for place, track, action in zip(group.lanes, group.tracks, drawn, strict=True):

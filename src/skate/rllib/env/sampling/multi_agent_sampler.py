@@ -10,7 +10,8 @@ import torch
 
 from skate.rllib.core.columns import Columns
 from skate.rllib.env.multi_agent_episode import MultiAgentEpisode
-from skate.rllib.env.rollout import Rollout, concatenate_lanes
+from skate.rllib.env.rollout import AgentChunk, Rollout, concatenate_lanes
+from skate.rllib.env.sampling.action_source import share_stream
 from skate.rllib.env.single_agent_episode import SingleAgentEpisode
 from skate.rllib.utils import metrics as names
 
@@ -38,6 +39,8 @@ class MultiAgentSampler:
         self.states: dict[Key, dict[str, np.ndarray]] = {}
         #: By module, an example of each output of this fragment.
         self.outputs: dict[str, dict[str, Any]] = {}
+        #: Agents that got an observation in the last step of all environments.
+        self.num_seen = 0
         #: The environments that are stepped; the others wait for these to end their episodes.
         self.lanes = list(range(runner.num_envs))
 
@@ -127,6 +130,7 @@ class MultiAgentSampler:
             return empty, empty, [{} for _ in episodes]
         with runner.metrics.log_time(names.RLMODULE_INFERENCE_TIMER):
             if explore:
+                share_stream(runner.module, runner._generator)
                 t, growth = runner._lifetime_and_growth()
                 out = runner.module.forward_exploration(
                     self.to_module, t=t + steps * (growth // runner.num_envs)
@@ -189,6 +193,7 @@ class MultiAgentSampler:
                 truncateds=truncateds,
                 extra_model_outputs=extra[place],
             )
+        self.num_seen = sum(len(self.episodes[lane].newest_agents()) for lane in self.lanes)
         ended = [lane for lane in self.lanes if self.episodes[lane].is_done]
         done = [self.episodes[lane] for lane in ended][:limit]
         if done:
@@ -254,6 +259,7 @@ class MultiAgentSampler:
                         self.states.get((chunk.id_, agent_id)),
                         self.runner._weights_seq_no,
                     )
+                    made.chunks = (AgentChunk(chunk.id_, agent_id, len(chunk)),)
                     found.setdefault(chunk.module_for(agent_id), {}).setdefault(len(episode), []).append(made)
         self.outputs = {}
         running = {episode.id_: episode for episode in self.episodes}

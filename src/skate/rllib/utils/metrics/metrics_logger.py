@@ -246,6 +246,20 @@ class MetricsLogger:
             return shipped(self.stats)
         return nested([(path, each.reduce()) for path, each in walk(self.stats) if not each.is_empty])
 
+    def compile(self) -> dict[str, Any]:
+        """Return values as `reduce(compile=True)` does, and sums per second under their keys with ``_throughput``."""
+        rates = [
+            ((*path[:-1], f"{path[-1]}_throughput"), each.throughput)
+            for path, each in walk(self.stats)
+            if getattr(each, "with_throughput", False)
+        ]
+        values = [(path, each.reduce()) for path, each in walk(self.stats) if not each.is_empty]
+        alone = [
+            (path, value[0] if isinstance(value, list) and len(value) == 1 else value)
+            for path, value in values
+        ]
+        return nested([*alone, *rates])
+
     def reset(self) -> None:
         """Forget everything."""
         self.stats = {}

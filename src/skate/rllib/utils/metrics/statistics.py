@@ -11,7 +11,7 @@ import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import Collection, Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, SupportsFloat
 
 import numpy as np
 
@@ -113,6 +113,49 @@ class Statistic:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.peek()})"
 
+    # -- as a number, its value as of now
+
+    def __float__(self) -> float:
+        value = self.peek()
+        if isinstance(value, list | tuple):
+            raise ValueError(f"{self} has several values; it is no number")
+        return float(value)
+
+    def __int__(self) -> int:
+        return int(float(self))
+
+    def __format__(self, spec: str) -> str:
+        return format(float(self), spec) if spec else repr(self)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, SupportsFloat):
+            return NotImplemented
+        return float(self) == float(other)
+
+    def __lt__(self, other: SupportsFloat) -> bool:
+        return float(self) < float(other)
+
+    def __le__(self, other: SupportsFloat) -> bool:
+        return float(self) <= float(other)
+
+    def __gt__(self, other: SupportsFloat) -> bool:
+        return float(self) > float(other)
+
+    def __ge__(self, other: SupportsFloat) -> bool:
+        return float(self) >= float(other)
+
+    def __add__(self, other: SupportsFloat) -> float:
+        return float(self) + float(other)
+
+    def __sub__(self, other: SupportsFloat) -> float:
+        return float(self) - float(other)
+
+    def __mul__(self, other: SupportsFloat) -> float:
+        return float(self) * float(other)
+
 
 class Series(Statistic):
     """A statistic that keeps its values, the newest ``window`` of them.
@@ -142,8 +185,13 @@ class Series(Statistic):
 
     def merge(self, others: Sequence[Any]) -> None:
         self.spans_rounds = self.spans_rounds or self.window is not None
-        for other in others:
-            self.values.extend(other.values)
+        incoming = [value for other in others for value in other.values]
+        if self.window is not None:
+            # A window is of each of the others; all that they have to say of this round counts.
+            size = max(self.window, len(incoming))
+            if size != self.values.maxlen:
+                self.values = deque(self.values, maxlen=size)
+        self.values.extend(incoming)
 
     def peek(self) -> Any:
         values = np.asarray(plain_list(self.values))

@@ -10,6 +10,8 @@ from skate.rllib.utils.replay_buffers.episode_replay_buffer import EpisodeReplay
 from skate.rllib.utils.replay_buffers.sum_tree import SumTree
 
 _SMALLEST = 1e-6
+#: In the place of a row that was drawn and evicted since.
+_GONE = -1
 
 
 class PrioritizedEpisodeReplayBuffer(EpisodeReplayBuffer):
@@ -24,14 +26,20 @@ class PrioritizedEpisodeReplayBuffer(EpisodeReplayBuffer):
         ValueError: ``alpha`` is negative.
     """
 
+    _draws_episodes = True
+
     def __init__(self, capacity: int = 10_000, *, alpha: float = 1.0, **kwargs: Any) -> None:
         super().__init__(capacity, **kwargs)
         if alpha < 0:
             raise ValueError(f"alpha has to be 0 or more, not {alpha}")
         self._alpha = alpha
+        # Of the ring; the steps of each module in the store have their own.
         self._tree = SumTree(self.capacity)
         self._highest = 1.0
         self._drawn = np.empty(0, np.int64)
+        self._trees: dict[str, SumTree] = {}
+        self._highest_of: dict[str, float] = {}
+        self._drawn_of: dict[str, np.ndarray] = {}
 
     def _added(self, places: np.ndarray) -> None:
         super()._added(places)
@@ -40,35 +48,129 @@ class PrioritizedEpisodeReplayBuffer(EpisodeReplayBuffer):
             self._tree[np.sort(places)] = self._highest**self._alpha
 
     def _draw(self, count: int, beta: float) -> tuple[np.ndarray, np.ndarray]:
-        # One draw from each of `count` equal parts: fewer repetitions than independent draws.
-        masses = (np.arange(count) + self.rng.random(count)) * (self._tree.total / count)
-        self._drawn = self._tree.find(masses)
-        shares = self._tree[self._drawn] / self._tree.total
-        weights = (self._ring.size * shares) ** -beta
-        # One order for all rows would correlate with their errors, and a learner may split the batch.
-        order = self.rng.permutation(count)
-        self._drawn = self._drawn[order]
-        return self._drawn, (weights[order] / weights.max()).astype(np.float32)
+        self._drawn, weights = drawn_by_priority(self._tree, self._ring.size, count, beta, self.rng)
+        return self._drawn, (weights / weights.max()).astype(np.float32)
+
+    # -- steps in the store
+
+    def _tree_of(self, module_id: str) -> SumTree:
+        tree, places = self._trees.get(module_id), self._make_store().pools[module_id].num_places
+        if tree is None or tree.num_leaves < places:
+            made = SumTree(places)
+            if tree is not None:
+                held = np.arange(tree.num_leaves)
+                made[held] = tree[held]
+            tree = self._trees[module_id] = made
+        return tree
+
+    def _stored(self, module_id: str, places: np.ndarray) -> None:
+        self._tree_of(module_id)[np.sort(places)] = self._highest_of.get(module_id, 1.0) ** self._alpha
+
+    def _removed(self, module_id: str, places: np.ndarray) -> None:
+        if len(places):
+            self._tree_of(module_id)[np.sort(places)] = 0.0
+        drawn = self._drawn_of.get(module_id)
+        if drawn is not None:
+            self._drawn_of[module_id] = np.where(np.isin(drawn, places), _GONE, drawn)
+
+    def _draw_of(self, module_id: str, count: int, beta: float) -> tuple[np.ndarray, np.ndarray]:
+        size = self._make_store().pools[module_id].size
+        return drawn_by_priority(self._tree_of(module_id), size, count, beta, self.rng)
+
+    def _note_drawn(self, module_id: str, places: np.ndarray) -> None:
+        self._drawn_of[module_id] = places
+
+    # -- errors
 
     def update_priorities(self, priorities: Any, module_id: str | None = None) -> None:
-        errors = next(iter(priorities.values())) if isinstance(priorities, dict) else priorities
-        if errors is None:
+        """Take the errors of the rows that were drawn last.
+
+        Args:
+            priorities: Errors of the rows, in their order, or a dict of them by module id.
+            module_id: The module, if there are several and it is not a dict.
+
+        Raises:
+            ValueError: The module is missing, or there are more or fewer errors than rows.
+        """
+        if self._store is None:
+            errors = next(iter(priorities.values())) if isinstance(priorities, dict) else priorities
+            if errors is not None:
+                self._highest = max(self._highest, take_errors(self._tree, self._drawn, errors, self._alpha))
             return
-        sizes = np.maximum(np.abs(np.asarray(errors, np.float64)).reshape(-1), _SMALLEST)
-        if len(sizes) != len(self._drawn):
-            raise ValueError(
-                f"{len(sizes)} errors were given for the {len(self._drawn)} rows that were drawn last"
-            )
-        places, first = np.unique(self._drawn, return_index=True)
-        self._tree[places] = sizes[first] ** self._alpha
-        self._highest = max(self._highest, float(sizes.max(initial=0.0)))
+        if not isinstance(priorities, dict):
+            known = list(self._store.pools)
+            if module_id is None and len(known) != 1:
+                raise ValueError(
+                    f"errors of which module of {known}? pass module_id=, or a dict of errors by module id"
+                )
+            priorities = {module_id or known[0]: priorities}
+        for key, errors in priorities.items():
+            if errors is None or key not in self._store.pools:
+                continue
+            drawn = self._drawn_of.get(key, np.empty(0, np.int64))
+            highest = take_errors(self._tree_of(key), drawn, errors, self._alpha)
+            self._highest_of[key] = max(self._highest_of.get(key, 1.0), highest)
+
+    # -- state
 
     def get_state(self) -> dict[str, Any]:
-        leaves = self._tree[np.arange(self._ring.size)]
-        return {**super().get_state(), "priorities": leaves, "highest": self._highest}
+        if self._store is None:
+            leaves: Any = self._tree[np.arange(self._ring.size)]
+            return {**super().get_state(), "priorities": leaves, "highest": self._highest}
+        leaves = {key: self._tree_of(key)[pool.live] for key, pool in self._store.pools.items()}
+        return {**super().get_state(), "priorities": leaves, "highest": dict(self._highest_of)}
 
     def set_state(self, state: dict[str, Any]) -> None:
         super().set_state(state)
-        self._highest = state["highest"]
-        self._tree = SumTree(self.capacity)
-        self._tree[np.arange(self._ring.size)] = state["priorities"]
+        if self._store is None:
+            self._highest = state["highest"]
+            self._tree = SumTree(self.capacity)
+            self._tree[np.arange(self._ring.size)] = state["priorities"]
+            return
+        self._highest_of = dict(state["highest"])
+        self._trees, self._drawn_of = {}, {}
+        for key, leaves in state["priorities"].items():
+            if len(leaves):
+                self._tree_of(key)[self._store.pools[key].live] = leaves
+
+
+def drawn_by_priority(
+    tree: SumTree, size: int, count: int, beta: float, rng: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the places of rows, and weights that are the less the more likely a row is.
+
+    Args:
+        tree: The priorities by place.
+        size: Number of steps that are stored.
+        count: Number of rows.
+        beta: How far rows that are drawn often weigh less.
+        rng: The source of the draws.
+    """
+    # One draw from each of `count` equal parts: fewer repetitions than independent draws.
+    masses = (np.arange(count) + rng.random(count)) * (tree.total / count)
+    drawn = tree.find(masses)
+    weights = (size * (tree[drawn] / tree.total)) ** -beta
+    # One order for all rows would correlate with their errors, and a learner may split the batch.
+    order = rng.permutation(count)
+    return drawn[order], weights[order]
+
+
+def take_errors(tree: SumTree, drawn: np.ndarray, errors: Any, alpha: float) -> float:
+    """Set the priorities of rows by their errors, and return the greatest error.
+
+    Args:
+        tree: The priorities by place.
+        drawn: The places of the rows; negative ones are of steps that are stored no more.
+        errors: One for each row.
+        alpha: The exponent of the errors.
+
+    Raises:
+        ValueError: There are more or fewer errors than rows.
+    """
+    sizes = np.maximum(np.abs(np.asarray(errors, np.float64)).reshape(-1), _SMALLEST)
+    if len(sizes) != len(drawn):
+        raise ValueError(f"{len(sizes)} errors were given for the {len(drawn)} rows that were drawn last")
+    places, first = np.unique(drawn, return_index=True)
+    held = places >= 0
+    tree[places[held]] = sizes[first[held]] ** alpha
+    return float(sizes.max(initial=0.0))

@@ -1,4 +1,4 @@
-"""ColumnRing: steps in columns of fixed length, with a link from each step to the next one of its episode."""
+"""ColumnRing: steps in columns of fixed length, of which the newest stay."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from skate.rllib.core.columns import Columns
+from skate.rllib.utils.replay_buffers.step_columns import DONE, StepColumns
 
-_DONE = (Columns.TERMINATEDS, Columns.TRUNCATEDS)
 
-
-class ColumnRing:
+class ColumnRing(StepColumns):
     """The newest steps; a new one replaces the oldest.
 
     Args:
@@ -20,12 +19,10 @@ class ColumnRing:
     """
 
     def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
         self.capacity = capacity
-        self.size = 0
         #: Steps that were ever added.
         self.added = 0
-        self.columns: dict[str, np.ndarray] = {}
-        self._next = np.full(capacity, -1, np.int64)
         # The last step of each lane, by position of its fragment and number of its lane, with its count of `added`.
         self._tails: dict[tuple[int | str, int], tuple[int, int]] = {}
 
@@ -92,49 +89,17 @@ class ColumnRing:
             ):
                 # A runner that was replaced, or a lane that started afresh, continues with another observation.
                 before = self.columns[Columns.NEXT_OBS][tail[0]]
-                done = any(self.columns[name][tail[0]] for name in _DONE)
+                done = any(self.columns[name][tail[0]] for name in DONE)
                 if not done and np.array_equal(before, self.columns[Columns.OBS][here[0]]):
                     self._next[tail[0]] = here[0]
             order = np.flatnonzero(mine)[-1]
             self._tails[position, lane] = (int(here[-1]), self.added + int(order))
-            if isinstance(position, str) and any(self.columns[name][here[-1]] for name in _DONE):
+            if isinstance(position, str) and any(self.columns[name][here[-1]] for name in DONE):
                 del self._tails[position, lane]  # nothing continues an episode that has ended
-        ended = places[np.logical_or(*(self.columns[name][places] for name in _DONE))]
+        ended = places[np.logical_or(*(self.columns[name][places] for name in DONE))]
         self._next[ended] = -1
 
-    def windows(self, places: np.ndarray, lengths: np.ndarray, gamma: float) -> dict[str, np.ndarray]:
-        """Return steps with the discounted rewards and the last observation of the steps that follow them.
-
-        Args:
-            places: Where the windows begin.
-            lengths: The most steps in each window; it ends earlier with its episode, or with the newest step.
-            gamma: Discount per step.
-
-        Returns:
-            The columns of the first steps; of the last ones the next observation and the end of the episode. A column
-            ``"n_step"`` has the lengths.
-        """
-        rows = {name: column[places] for name, column in self.columns.items()}
-        rewards = rows[Columns.REWARDS].astype(np.float32)
-        last, count = places.copy(), np.ones(len(places), np.int64)
-        for step in range(1, int(lengths.max(initial=1))):
-            after = self._next[last]
-            going = (after >= 0) & (lengths > step) & (count == step)
-            if not going.any():
-                break
-            last = np.where(going, after, last)
-            rewards = rewards + np.where(
-                going, gamma**step * self.columns[Columns.REWARDS][last], 0.0
-            ).astype(np.float32)
-            count = count + going
-        rows[Columns.REWARDS] = rewards
-        for name in (Columns.NEXT_OBS, *_DONE):
-            rows[name] = self.columns[name][last]
-        rows["n_step"] = count.astype(np.float32)
-        return rows
-
     def get_state(self) -> dict[str, Any]:
-        """Return everything that is stored."""
         return {
             "size": self.size,
             "added": self.added,
@@ -144,7 +109,6 @@ class ColumnRing:
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Take what :meth:`get_state` returned."""
         self.size, self.added, self._tails = state["size"], state["added"], dict(state["tails"])
         self._next[:] = -1
         self._next[: self.size] = state["next"]

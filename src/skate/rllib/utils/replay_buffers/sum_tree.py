@@ -20,6 +20,11 @@ class SumTree:
         self._sums = np.zeros(2 * self._first_leaf, np.float64)
 
     @property
+    def num_leaves(self) -> int:
+        """The number of leaves, a power of two."""
+        return self._first_leaf
+
+    @property
     def total(self) -> float:
         """The sum of all priorities."""
         return float(self._sums[1])

@@ -15,6 +15,7 @@ from skate.rllib.core import ALL_MODULES, COMPONENT_OPTIMIZER
 from skate.rllib.core.learner.batches import (
     Batch,
     by_module,
+    is_batch,
     joined,
     length_of,
     minibatches,
@@ -25,6 +26,7 @@ from skate.rllib.core.learner.batches import (
 from skate.rllib.core.learner.learner import Learner
 from skate.rllib.core.learner.torch.adam_steps import step_all
 from skate.rllib.core.rl_module.torch.torch_rl_module import to_tensors
+from skate.rllib.policy.sample_batch import MultiAgentBatch
 
 _log = logging.getLogger(__name__)
 
@@ -212,6 +214,8 @@ class TorchLearner(Learner):
         **kwargs: Any,
     ) -> Any:
         self._check_is_built()
+        if batch is None and is_batch(rollouts):
+            rollouts, batch = None, rollouts
         self.before_gradient_based_update(timesteps=timesteps or {})
         batches = self.make_batches(rollouts, episodes=episodes, batch=batch)
         batches = {
@@ -238,7 +242,10 @@ class TorchLearner(Learner):
         for module_id, total in steps.items():
             mean = total / max(1, count)
             self.metrics.log_value((module_id, "module_train_batch_size_mean"), mean, reduce="mean")
-        self._log_steps_trained(steps, max(steps.values(), default=0))
+        env_steps = max(steps.values(), default=0)
+        if isinstance(batch, MultiAgentBatch) and not minibatch_size:
+            env_steps = batch.env_steps() * count
+        self._log_steps_trained(steps, env_steps)
         self.after_gradient_based_update(timesteps=timesteps or {})
         return self.metrics.reduce()
 
