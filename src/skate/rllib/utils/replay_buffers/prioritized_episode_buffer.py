@@ -37,13 +37,14 @@ class PrioritizedEpisodeReplayBuffer(EpisodeReplayBuffer):
         super()._added(places)
         # A step without an error yet is as likely as the worst one, so that each is drawn soon.
         if len(places):
-            self._tree[np.sort(places)] = self._highest**self._alpha
+            self._tree[places] = self._highest**self._alpha
 
     def _draw(self, count: int, beta: float) -> tuple[np.ndarray, np.ndarray]:
         # One draw from each of `count` equal parts: fewer repetitions than independent draws.
-        masses = (np.arange(count) + self.rng.random(count)) * (self._tree.total / count)
+        total = self._tree.total
+        masses = (np.arange(count) + self.rng.random(count)) * (total / count)
         self._drawn = self._tree.find(masses)
-        shares = self._tree[self._drawn] / self._tree.total
+        shares = self._tree[self._drawn] / total
         weights = (self._ring.size * shares) ** -beta
         # One order for all rows would correlate with their errors, and a learner may split the batch.
         order = self.rng.permutation(count)
@@ -59,8 +60,8 @@ class PrioritizedEpisodeReplayBuffer(EpisodeReplayBuffer):
             raise ValueError(
                 f"{len(sizes)} errors were given for the {len(self._drawn)} rows that were drawn last"
             )
-        places, first = np.unique(self._drawn, return_index=True)
-        self._tree[places] = sizes[first] ** self._alpha
+        # Of a step that was drawn twice, its first error counts.
+        self._tree[self._drawn[::-1]] = sizes[::-1] ** self._alpha
         self._highest = max(self._highest, float(sizes.max(initial=0.0)))
 
     def get_state(self) -> dict[str, Any]:
