@@ -32,11 +32,7 @@ def detached(value: Any) -> Any:
 
 
 class Deferred:
-    """A figure that is computed when it is read first; it is pickled as the number.
-
-    Args:
-        compute: Returns the figure of values that do not change until then.
-    """
+    """A figure that is computed when it is read first, of values that do not change until then; pickled as the number."""
 
     __slots__ = ("_compute", "_found")
 
@@ -57,7 +53,6 @@ class Deferred:
 
 
 _NUMBERS = frozenset((int, float, bool))
-#: What is shipped as it is.
 _SHIPPED = _NUMBERS | {Deferred}
 
 
@@ -182,8 +177,9 @@ class Series(Statistic):
             self.values.extend(other.values)
 
     def absorb(self, other: Any) -> None:
-        if _SHIPPED.issuperset(map(type, other.values)):
-            self.merge((other,))
+        if type(self).merge is Series.merge and _SHIPPED.issuperset(map(type, other.values)):
+            self.spans_rounds = self.spans_rounds or self.window is not None
+            self.values.extend(other.values)
             other.values.clear()
         else:
             super().absorb(other)
@@ -301,7 +297,9 @@ class LifetimeSum(Statistic):
         return grown / max(time.perf_counter() - self._since, 1e-9)
 
     def push(self, value: Any) -> None:
-        if not is_nan(value):
+        if type(value) is int:
+            self.total = self.total + value
+        elif not is_nan(value):
             self.total = self.total + detached(value)
 
     def merge(self, others: Sequence[Any]) -> None:
