@@ -42,9 +42,9 @@ TARGETS = dict.fromkeys(SETTINGS, ("ray", "skate")) | {
     "ppo_default": ALL,
     "start": ALL,
     "calls": ALL,
-    "dqn": ("sb3", "ray", "skate"),
+    "dqn": ALL,
     "sac": ("sb3", "ray", "skate"),
-    "sac_small": ("sb3", "ray", "skate"),
+    "sac_small": ALL,
 }
 #: Figures of which less is better.
 LESS_IS_BETTER = ("start_s", "calls_per_step")
@@ -53,6 +53,10 @@ FOLDERS = {"bare": "/benchmarks/rllib/", "sb3": "/stable_baselines3/", "ray": "/
 
 def program(target: str, scenario: str, settings: Settings) -> Any:
     """Return the training of a target; only what it needs is imported."""
+    if target == "bare" and settings.algorithm != "PPO":
+        from benchmarks.rllib.bare_off_policy import BareDQN, BareSAC
+
+        return (BareDQN if settings.algorithm == "DQN" else BareSAC)(settings)
     if target == "bare":
         from benchmarks.rllib.bare import BarePPO
 

@@ -43,5 +43,5 @@ def test_an_iteration_of_ppo_makes_at_most_four_calls_per_step() -> None:
     calls = sum(counts.values()) / steps
     assert steps == 1024
     # Every step of the eight lanes asks the module once; a count without that would be of nothing.
-    assert counts["default_ppo_torch_rl_module._forward"] >= 128
+    assert counts["dense_pass.__call__"] >= 128
     assert calls <= CALLS_PER_STEP_MAX, f"{calls:.2f} calls per step; the most: {counts.most_common(12)}"

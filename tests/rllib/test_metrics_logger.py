@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
 
 from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
+from skate.rllib.utils.metrics.statistics import Deferred
 
 
 def test_each_way_to_reduce() -> None:
@@ -39,6 +41,29 @@ def test_runners_ship_only_what_is_new() -> None:
         assert result["steps"] == 21
         assert result["steps_lifetime"] == 21 * (round_number + 1)
     assert result["returns"] == np.mean([100, 101, 200, 201]), "a window at the root spans rounds"
+
+
+def test_a_logger_of_this_process_is_absorbed_as_it_would_be_aggregated() -> None:
+    results = []
+    for absorbs in (True, False):
+        root, runner = MetricsLogger(root=True), MetricsLogger()
+        for number in range(7):
+            for way in ("mean", "min", "max", "sum", "lifetime_sum", "ema", "item", "item_series"):
+                runner.log_value(("group", way), float(number % 4), reduce=way)
+            runner.log_value("percentiles", number, reduce="percentiles")
+            runner.log_value("newest", Deferred(lambda at=number: at), window=1)
+            runner.log_value("values", np.float64(number), window=3)
+            if number != 3:
+                runner.log_value("at times", number, reduce="mean")
+            if absorbs:
+                root.absorb(runner, key="env_runners")
+            else:
+                root.aggregate([runner.reduce()], key="env_runners")
+            if number % 3 == 2:
+                results.append(root.reduce(compile=True))
+        results.append(root.reduce(compile=True))
+        results.append(runner.reduce(compile=True))
+    assert results[:4] == results[4:]
 
 
 def test_a_key_without_a_value_is_absent() -> None:
@@ -93,3 +118,23 @@ def test_errors_name_the_remedy() -> None:
     logger.delete("a")
     with pytest.raises(KeyError):
         logger.delete("a")
+
+
+def test_a_deferred_figure_is_computed_once_when_it_is_read() -> None:
+    root, learner = MetricsLogger(root=True), MetricsLogger()
+    computed: list[float] = []
+
+    def compute(value: float) -> Deferred:
+        return Deferred(lambda: (computed.append(value), np.float64(value))[1])
+
+    for value in (1.0, 2.0, 3.0):
+        learner.log_value("loss", compute(value), window=1)
+        root.aggregate([learner.reduce()])
+    assert computed == []
+    assert root.peek("loss") == root.peek("loss") == 3.0
+    assert computed == [3.0] and type(root.peek("loss")) is float
+    learner.log_value("loss", compute(4.0), window=1)
+    other = MetricsLogger(root=True)
+    other.set_state(learner.get_state())
+    assert pickle.loads(pickle.dumps(learner.reduce()))["loss"].values[0] == 4.0 and computed == [3.0, 4.0]
+    assert other.peek("loss") == 4.0

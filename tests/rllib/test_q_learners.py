@@ -185,6 +185,24 @@ def test_exploration_takes_any_action_that_is_allowed_with_probability_epsilon()
     assert set(module.forward_exploration(batch, t=0)["actions"].tolist()) == {0, 2}
 
 
+def test_exploration_without_values_draws_the_same_actions() -> None:
+    spec = RLModuleSpec(
+        module_class=DefaultDQNTorchRLModule, observation_space=BOX, action_space=DISCRETE, inference_only=True,
+        model_config={**SMALL, "epsilon": [[0, 1.0], [100, 0.0]]},
+    )  # fmt: skip
+    module = spec.build()
+    batch = {"obs": torch.rand(3, 4)}
+    found = []
+    asked: list[int] = []
+    own = module.compute_q_values
+    for watched in (False, True):
+        module.exploration_generator = torch.Generator().manual_seed(1)
+        if watched:
+            module.compute_q_values = lambda batch: (asked.append(1), own(batch))[1]
+        found.append([module.forward_exploration(batch, t=t)["actions"].tolist() for t in range(0, 120, 3)])
+    assert found[0] == found[1] and len(asked) == 40
+
+
 def test_a_projection_keeps_mass_and_mean() -> None:
     torch.manual_seed(0)
     probs = torch.rand(20, 7).softmax(-1)

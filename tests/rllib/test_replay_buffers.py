@@ -114,6 +114,21 @@ def test_only_the_newest_steps_stay_and_a_replaced_runner_does_not_continue_an_e
     assert (rows[Columns.NEXT_OBS][old, 0] < 500).all() and (rows["n_step"][old] <= 4).all()
 
 
+def test_single_steps_are_linked_as_those_of_a_longer_fragment() -> None:
+    whole, single = ColumnRing(40), ColumnRing(40)
+    for _ in range(4):
+        fragment = Lanes(3, 5).rollout(12)
+        fragment.columns[Columns.ACTION_LOGP] = np.zeros((12, 3), np.float32)
+        whole.add([fragment])
+        for t in range(12):
+            columns = {name: column[t : t + 1] for name, column in fragment.columns.items()}
+            single.add([Rollout(columns, fragment.valid[t : t + 1], fragment.next_obs[t : t + 1])])
+    mine, theirs = (ring.get_state() for ring in (single, whole))
+    assert mine["tails"] == theirs["tails"] and np.array_equal(mine["next"], theirs["next"])
+    assert all(np.array_equal(column, theirs["columns"][name]) for name, column in mine["columns"].items())
+    assert Columns.ACTION_LOGP not in mine["columns"], "learners compute it anew"
+
+
 def test_a_range_of_steps_draws_every_length() -> None:
     buffer = EpisodeReplayBuffer(50, seed=1)
     fragment = Lanes(1, 3).rollout(50)

@@ -97,14 +97,15 @@ class OffPolicyAlgorithm(Algorithm):
         config, metrics = self.config, self.metrics
         lanes = config.num_envs_per_env_runner * (config.num_env_runners or 1)
         group = self.env_runner_group
-        sample = group.sample_episodes if self._on_episodes else group.sample_rollouts
+        sample = group.sample_episodes_into if self._on_episodes else group.sample_rollouts_into
         with metrics.log_time((TIMERS, ENV_RUNNER_SAMPLING_TIMER)):
-            samples, sampled = sample(
+            samples = sample(
+                metrics,
+                ENV_RUNNER_RESULTS,
                 total_steps=config.get_rollout_fragment_length() * lanes,
                 explore=config.explore,
                 random_actions=random_actions,
             )
-            metrics.aggregate(sampled, key=ENV_RUNNER_RESULTS)
         with metrics.log_time((TIMERS, REPLAY_BUFFER_ADD_DATA_TIMER)):
             self.local_replay_buffer.add(samples)
 
@@ -139,14 +140,15 @@ class OffPolicyAlgorithm(Algorithm):
                 **which,
             )
         with metrics.log_time((TIMERS, LEARNER_UPDATE_TIMER)):
-            learned = self.learner_group.update(
+            self.learner_group.update_into(
+                metrics,
+                LEARNER_RESULTS,
                 **{"episodes" if as_episodes else "batch": drawn},
                 timesteps={NUM_ENV_STEPS_SAMPLED_LIFETIME: self._steps_sampled()},
                 num_epochs=1,
                 minibatch_size=None,
                 shuffle_batch_per_epoch=False,
             )
-            metrics.aggregate(learned, key=LEARNER_RESULTS)
         with metrics.log_time((TIMERS, REPLAY_BUFFER_UPDATE_PRIOS_TIMER)):
             self.local_replay_buffer.update_priorities(self.learner_group.take_td_errors())
 

@@ -16,6 +16,7 @@ EPISODE_MOMENTS = (
     "on_episode_end",
     "on_sample_end",
 )
+_EPISODE_FUNCTIONS = tuple(f"callbacks_{moment}" for moment in EPISODE_MOMENTS)
 
 
 def as_list(value: Any) -> list[Any]:
@@ -84,6 +85,15 @@ class Callbacks(Sequence[Any]):
         return bool(self.functions(moment)) or any(
             getattr(type(each), moment, base) is not base for each in self.objects
         )
+
+    @property
+    def watch_episodes(self) -> bool:
+        """True if anything happens at a moment for which an episode object has to be at hand."""
+        if any(getattr(self._config, name, None) for name in _EPISODE_FUNCTIONS):
+            return True
+        if all(type(each) is RLlibCallback for each in self.objects):
+            return False
+        return any(map(self.has, EPISODE_MOMENTS))
 
     def calls(self, moment: str) -> list[Callable[..., Any]]:
         """Return what is called at a moment, in order; nothing if no object does anything then."""

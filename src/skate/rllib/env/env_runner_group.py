@@ -13,10 +13,12 @@ from skate.rllib.core import (
     COMPONENT_MODULE_TO_ENV_CONNECTOR,
     COMPONENT_RL_MODULE,
 )
+from skate.rllib.env.env_runner import EnvRunner
 from skate.rllib.env.remote_runners import RemoteRunners
 from skate.rllib.env.rollout import Rollout
 from skate.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from skate.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME, WEIGHTS_SEQ_NO
+from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 logger = logging.getLogger(__name__)
 
@@ -132,6 +134,29 @@ class EnvRunnerGroup:
             sampled, metrics = self._remote.gather(kwargs)
         return by_module(sampled) if sampled and isinstance(sampled[0], dict) else sampled, metrics
 
+    def sample_rollouts_into(
+        self, metrics: MetricsLogger, key: str, *, total_steps: int, **kwargs: Any
+    ) -> list[Rollout] | dict[str, list[Rollout]]:
+        """Sample a batch, and merge the metrics of the runners into a logger.
+
+        Args:
+            metrics: The logger of the algorithm.
+            key: Key to merge under.
+            total_steps: Steps in all; rounded up to whole steps of all lanes.
+            **kwargs: Other arguments of `sample_rollouts`.
+
+        Returns:
+            The fragments, by module id if there are several agents.
+        """
+        local = self._local
+        if self._remote is not None or type(local).get_metrics is not EnvRunner.get_metrics:
+            sampled, found = self.sample_rollouts(total_steps, **kwargs)
+            metrics.aggregate(found, key=key)
+            return sampled
+        one = local.sample_rollout(num_steps=self._steps_of_lanes(total_steps), **kwargs)
+        metrics.absorb(local.metrics, key=key)
+        return by_module([one]) if isinstance(one, dict) else [one]
+
     def sample_episodes(
         self, total_steps: int, explore: bool | None = None, random_actions: bool = False
     ) -> tuple[list[Any], list[dict[str, Any]]]:
@@ -153,6 +178,14 @@ class EnvRunnerGroup:
         sampled, metrics = self._remote.gather({**kwargs, "as_episodes": True})
         parts: Any = sampled
         return [episode for part in parts for episode in part], metrics
+
+    def sample_episodes_into(
+        self, metrics: MetricsLogger, key: str, *, total_steps: int, **kwargs: Any
+    ) -> list[Any]:
+        """Sample a batch as episodes, and merge the metrics of the runners into a logger; see `sample_rollouts_into`."""
+        sampled, found = self.sample_episodes(total_steps, **kwargs)
+        metrics.aggregate(found, key=key)
+        return sampled
 
     def _steps_of_lanes(self, total_steps: int) -> int:
         lanes = int(self.config.num_envs_per_env_runner) * max(self.num_env_runners, 1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from skate.rllib.callbacks.make import EPISODE_MOMENTS, Callbacks
+from skate.rllib.callbacks.make import Callbacks
 from skate.rllib.connectors import default_pipelines
 from skate.rllib.core import (
     COMPONENT_ENV_TO_MODULE_CONNECTOR,
@@ -73,6 +73,8 @@ class SingleAgentEnvRunner(EnvRunner):
         self._sampled_at: float | None = None
         self._columns: ColumnSampler | None = None
         self._episodes: EpisodeSampler | None = None
+        #: The connectors of both pipelines when they were looked at last, and whether they can be fused.
+        self._fused: tuple[list[Any] | None, bool] = None, False
         if self._needs_env():
             self.make_env()
         self._env_to_module = default_pipelines.env_to_module_of(config, self.env, self.spaces, self._device)
@@ -105,6 +107,7 @@ class SingleAgentEnvRunner(EnvRunner):
         self._meter = EpisodeMeter(self.num_envs, self.metrics, window)
         self._needs_initial_reset = True
         self._columns = self._episodes = None
+        self._fused = None, False
         self._callbacks.run(
             "on_environment_created",
             env_runner=self,
@@ -145,16 +148,19 @@ class SingleAgentEnvRunner(EnvRunner):
     @property
     def samples_columns(self) -> bool:
         """True if nothing asks for episode objects, so that steps go straight into columns."""
-        if self.module is None or any(self._callbacks.has(moment) for moment in EPISODE_MOMENTS):
+        if self.module is None or self._callbacks.watch_episodes:
             return False
-        fused = default_pipelines.is_default(self._env_to_module) and default_pipelines.is_default(
-            self._module_to_env
-        )
-        return (
-            fused
-            and default_pipelines.is_flat(self.env.single_observation_space, self._env_to_module)
-            and self._action_plan.is_simple
-        )
+        # Programs may change the pipelines of a runner, so their connectors are looked at each time.
+        connectors = [*self._env_to_module.connectors, *self._module_to_env.connectors]
+        if connectors != self._fused[0]:
+            is_fused = (
+                default_pipelines.is_default(self._env_to_module)
+                and default_pipelines.is_default(self._module_to_env)
+                and default_pipelines.is_flat(self.env.single_observation_space, self._env_to_module)
+                and self._action_plan.is_simple
+            )
+            self._fused = connectors, is_fused
+        return self._fused[1]
 
     @functools.cached_property
     def _action_plan(self) -> ActionPlan:
@@ -311,8 +317,9 @@ class SingleAgentEnvRunner(EnvRunner):
         if self._columns is None:
             plan = SpacePlan(self.env.single_observation_space)
             source = ActionSource(self.module, self._generator)
+            with_logp = getattr(self.config, "_learns_from_logp", True)
             self._columns = ColumnSampler(
-                self._lanes, plan, self._action_plan, source, self._meter, self._device
+                self._lanes, plan, self._action_plan, source, self._meter, self._device, with_logp
             )
         return self._columns
 

@@ -45,6 +45,8 @@ class FluentMethods(Settings):
 
     #: Fields of one algorithm, which `training` sets as well.
     _own_fields: ClassVar[Fields] = {}
+    #: False if learners need no log-probabilities of the actions that were sampled, so that runners leave them out.
+    _learns_from_logp: ClassVar[bool] = True
 
     @takes(ENVIRONMENT, first="env")
     def environment(self, env: Any = NotProvided, **settings: Any) -> Self:

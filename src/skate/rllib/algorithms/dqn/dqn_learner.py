@@ -19,7 +19,7 @@ from skate.rllib.connectors.learner.add_next_observations_from_episodes_to_train
     AddNextObservationsFromEpisodesToTrainBatch,
 )
 from skate.rllib.core.learner.learner import Learner
-from skate.rllib.core.learner.targets import update_target_network
+from skate.rllib.core.learner.targets import TargetNetworks
 from skate.rllib.core.rl_module.apis import QNetAPI, TargetNetworkAPI
 from skate.rllib.utils.metrics import (
     LAST_TARGET_UPDATE_TS,
@@ -58,6 +58,7 @@ class DQNLearner(Learner):
             return
         self.last_update_ts_by_mid: dict[str, int] = {}
         self._td_errors: dict[str, list[Any]] = {}
+        self._target_networks: dict[str, TargetNetworks] = {}
         super().build()
         if self._wants_default_connectors:
             self.add_connectors(self._learner_connector)
@@ -91,8 +92,8 @@ class DQNLearner(Learner):
             last = self.last_update_ts_by_mid.get(module_id, 0)
             if not isinstance(plain, TargetNetworkAPI) or steps - last < config.target_network_update_freq:
                 continue
-            for main, target in plain.get_target_network_pairs():
-                update_target_network(main_net=main, target_net=target, tau=config.tau)
+            networks = self._target_networks.setdefault(module_id, TargetNetworks())
+            networks.move(plain.get_target_network_pairs(), config.tau)
             self.last_update_ts_by_mid[module_id] = steps
             self.metrics.log_value((module_id, NUM_TARGET_UPDATES), 1, reduce="lifetime_sum")
             self.metrics.log_value((module_id, LAST_TARGET_UPDATE_TS), steps, reduce="max")

@@ -67,6 +67,7 @@ class SACConfig(AlgorithmConfig):
     """
 
     _own_fields = SAC_FIELDS
+    _learns_from_logp = False
     lr: Any
 
     def __init__(self, algo_class: Any = None) -> None:

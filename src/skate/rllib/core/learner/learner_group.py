@@ -22,7 +22,9 @@ from skate.rllib.core.learner.peers import (
     shares_of_episodes,
     steps_of,
 )
+from skate.rllib.core.learner.torch.torch_learner import TorchLearner
 from skate.rllib.utils.checkpoints import Checkpointable
+from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 logger = logging.getLogger(__name__)
 
@@ -117,6 +119,24 @@ class LearnerGroup(Checkpointable):
             arguments = [(share, kwargs) for share in shares]
         return self._update_together(arguments)
 
+    def update_into(self, metrics: MetricsLogger, key: str, **kwargs: Any) -> None:
+        """Update the modules, and merge what was measured into a logger.
+
+        Args:
+            metrics: The logger of the algorithm.
+            key: Key to merge under.
+            **kwargs: Arguments of :meth:`Learner.update`.
+        """
+        learner = self._learner
+        is_plain = getattr(type(learner), "update", None) is TorchLearner.update and "update" not in vars(
+            learner
+        )
+        if self._peers or not is_plain:
+            metrics.aggregate(self.update(**kwargs), key=key)
+        else:
+            learner.run_updates(**kwargs)
+            metrics.absorb(learner.metrics, key=key)
+
     def _update_together(self, arguments: list[tuple[Any, dict[str, Any]]]) -> list[Any]:
         """Update on the shares of all learners; after the death of one, again from the state before."""
         before = self._learner.get_state()
@@ -200,6 +220,9 @@ class LearnerGroup(Checkpointable):
 
     def take_td_errors(self) -> dict[str, Any]:
         """Return the errors of all rows since the last call, by module id, for prioritized replay."""
+        if not self._peers:
+            own: dict[str, Any] = self._learner.take_td_errors()
+            return own
         found: list[dict[str, Any]] = self.foreach_learner("take_td_errors")
         return {name: np.concatenate([errors[name] for errors in found]) for name in found[0]}
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from skate.rllib.core.columns import Columns
+from skate.rllib.core.models.torch.dense_pass import DensePass, dense_pass_of
 
 
 def share_stream(modules: Any, generator: torch.Generator) -> None:
@@ -40,6 +41,30 @@ class ActionSource:
         # Modules that draw random actions themselves, such as DQN's, take them from this stream as well.
         whole = module.unwrapped() if hasattr(module, "unwrapped") else module
         self._draws = whole if hasattr(whole, "exploration_generator") else None
+        self._networks = getattr(whole, "exploration_networks", None)
+        #: The pass that stands for the module in a fragment, and the last one that was made.
+        self._pass: DensePass | None = None
+        self._made: DensePass | None = None
+
+    def prepare(self, explore: bool) -> bool:
+        """Look whether plain networks alone choose the actions that `act` is asked for from now on.
+
+        Args:
+            explore: True for exploration.
+
+        Returns:
+            True if they do; then outputs are tensors of their own for each call.
+        """
+        self._pass = None
+        if not explore or self._networks is None or self._draws is not None or not self._takes_generator:
+            return False
+        networks = None if self.module.training else self._networks()
+        if networks is None:
+            return False
+        if self._made is None or not self._made.is_of(networks):
+            self._made = dense_pass_of(networks)
+        self._pass = self._made
+        return self._pass is not None
 
     def forward(self, batch: dict[str, Any], explore: bool, t: int) -> dict[str, Any]:
         """Return the outputs of the module.
@@ -59,6 +84,10 @@ class ActionSource:
 
     def act(self, batch: dict[str, Any], explore: bool, t: int) -> tuple[dict[str, Any], Any]:
         """Return the outputs of the module and the actions: `forward` and `actions` in one call."""
+        if self._pass is not None:
+            inputs = self._pass(batch[Columns.OBS])
+            drawn = self._explored.from_logits(inputs).sample(generator=self.generator)
+            return {Columns.ACTION_DIST_INPUTS: inputs}, drawn
         if not explore or self._draws is not None or not self._takes_generator:
             out = self.forward(batch, explore, t)
             return out, self.actions(out, explore)

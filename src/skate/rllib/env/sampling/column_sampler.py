@@ -27,6 +27,7 @@ class ColumnSampler:
         source: Chooses actions.
         meter: Counts returns and lengths of episodes.
         device: Where the module computes.
+        with_logp: True to add the log-probabilities of actions that were drawn from a distribution.
     """
 
     def __init__(
@@ -37,7 +38,9 @@ class ColumnSampler:
         source: ActionSource,
         meter: EpisodeMeter,
         device: torch.device | str = "cpu",
+        with_logp: bool = True,
     ) -> None:
+        self.with_logp = with_logp
         self.lanes = lanes
         self.observations = observations
         self.actions = actions
@@ -88,10 +91,11 @@ class ColumnSampler:
         assert self.row is not None
         block = np.empty((num_steps + 1, count, *self.observations.shape), self.observations.dtype)
         block[0] = self.row
-        fragment = _Fragment(num_steps, count, block)
         # The steps below are the hot path: what plain vectors and modules do not need is skipped.
         is_plain = self.state is None and self.device.type == "cpu"
         source, meter = self.source, self.meter
+        keeps_outs = source.prepare(explore and is_plain and not random_actions)
+        fragment = _Fragment(num_steps, count, block, keeps_outs)
         for_env = None if self.actions.keeps else self.actions.for_env
         write = None if self.observations.is_copy else self.observations.write
         state_in = self._state_as_arrays()
@@ -122,10 +126,11 @@ class ColumnSampler:
             if ended:
                 self._end(fragment, index, step)
         self.row = block[num_steps].copy()
-        columns = fragment.columns
-        if explore and Columns.ACTION_LOGP not in columns and Columns.ACTION_DIST_INPUTS in columns:
+        columns = fragment.columns()
+        lacks_logp = Columns.ACTION_LOGP not in columns and Columns.ACTION_DIST_INPUTS in columns
+        if explore and self.with_logp and lacks_logp:
             columns[Columns.ACTION_LOGP] = self._logp(columns)
-        return Rollout(columns, fragment.valid, fragment.next_obs(), state_in, 0, fragment.restarted)
+        return Rollout(columns, fragment.valid(), fragment.next_obs(), state_in, 0, fragment.restarted)
 
     def _state_as_arrays(self) -> dict[str, Any] | None:
         if self.state is None:
@@ -167,8 +172,29 @@ class ColumnSampler:
             # A vector that resets in the next step acts once more on the last observation: what counts is its reset.
             fresh = lane in step.finals or (stepped is not None and not stepped[lane])
             if self.state is not None and fresh:
-                self.state = tree_map(lambda value: value.clone(), self.state)
+                self.state = _cloned(self.state)
                 _put_row(self.state, lane, self.source.module.get_initial_state())
+
+
+def _copied(out: dict[str, Any]) -> dict[str, Any]:
+    """Return the columns among the outputs of a module, in memory of their own."""
+    return {
+        key: value.clone()
+        for key, value in out.items()
+        if key != Columns.ACTIONS and isinstance(value, torch.Tensor)
+    }
+
+
+def _cloned(state: dict[str, Any]) -> dict[str, Any]:
+    """Return a copy of a recurrent state; for such small ones `tree_map` takes many times longer."""
+    return {
+        key: _cloned(value)
+        if isinstance(value, dict)
+        else value.clone()
+        if torch.is_tensor(value)
+        else tree_map(torch.clone, value)
+        for key, value in state.items()
+    }
 
 
 def _put_row(state: dict[str, Any], lane: int, row: dict[str, Any]) -> None:
@@ -181,45 +207,69 @@ def _put_row(state: dict[str, Any], lane: int, row: dict[str, Any]) -> None:
 
 
 class _Fragment:
-    """The columns of a fragment while it is filled."""
+    """The columns of a fragment while it is filled; what comes as lists and tensors is put into arrays at its end."""
 
-    def __init__(self, num_steps: int, num_lanes: int, block: np.ndarray) -> None:
-        shape = (num_steps, num_lanes)
+    def __init__(self, num_steps: int, num_lanes: int, block: np.ndarray, keeps_outs: bool) -> None:
+        self.shape = num_steps, num_lanes
         self.block = block
-        self.rewards = np.zeros(shape, np.float32)
-        self.terminateds = np.zeros(shape, bool)
-        self.truncateds = np.zeros(shape, bool)
-        self.valid = np.ones(shape, bool)
+        #: False if a module may write its next outputs into the same tensors.
+        self.keeps_outs = keeps_outs
+        self.rewards: list[list[float]] = []
+        self.terminateds: list[list[bool]] = []
+        self.truncateds: list[list[bool]] = []
+        #: Per lane, False if it only reset, for the steps in which not all lanes stepped.
+        self.stepped: dict[int, list[bool]] = {}
         self.finals: dict[tuple[int, int], np.ndarray] = {}
         self.restarted = 0
-        self.columns: dict[str, np.ndarray] = {
-            Columns.OBS: block[:-1],
-            Columns.REWARDS: self.rewards,
-            Columns.TERMINATEDS: self.terminateds,
-            Columns.TRUNCATEDS: self.truncateds,
-        }
+        self.actions: np.ndarray | None = None
+        self.outs: list[dict[str, Any]] = []
 
     def add(self, index: int, out: dict[str, Any], drawn: np.ndarray, step: Step) -> None:
-        arrived = {Columns.ACTIONS: drawn}
-        for key, value in out.items():
-            if key != Columns.ACTIONS and isinstance(value, torch.Tensor):
-                arrived[key] = value.cpu().numpy()
-        for key, values in arrived.items():
-            column = self.columns.get(key)
-            if column is None:
-                column = self.columns[key] = np.zeros((len(self.rewards), *values.shape), values.dtype)
-            column[index] = values
-        self.rewards[index] = step.rewards
-        self.terminateds[index] = step.terminateds
-        self.truncateds[index] = step.truncateds
+        if self.actions is None:
+            self.actions = np.zeros((self.shape[0], *drawn.shape), drawn.dtype)
+        self.actions[index] = drawn
+        self.outs.append(out if self.keeps_outs else _copied(out))
+        self.rewards.append(step.rewards)
+        self.terminateds.append(step.terminateds)
+        self.truncateds.append(step.truncateds)
         if step.stepped is not None:
-            self.valid[index] = step.stepped
+            self.stepped[index] = step.stepped
 
     def restart(self, index: int, lane: int) -> None:
         """End what ran in a lane before its environment failed: its last observation is the one before the failure."""
         self.restarted += 1
-        if index and self.valid[index - 1, lane] and not self.terminateds[index - 1, lane]:
-            self.truncateds[index - 1, lane] = True
+        before = index - 1
+        if index and (before not in self.stepped or self.stepped[before][lane]):
+            if not self.terminateds[before][lane]:
+                self.truncateds[before][lane] = True
+
+    def valid(self) -> np.ndarray:
+        """Return where lanes stepped, ``(T, N)``."""
+        valid = np.ones(self.shape, bool)
+        for index, stepped in self.stepped.items():
+            valid[index] = stepped
+        return valid
+
+    def columns(self) -> dict[str, np.ndarray]:
+        """Return the columns of all steps."""
+        found: dict[str, np.ndarray] = {
+            Columns.OBS: self.block[:-1],
+            Columns.REWARDS: np.array(self.rewards, np.float32).reshape(self.shape),
+            Columns.TERMINATEDS: np.array(self.terminateds, bool).reshape(self.shape),
+            Columns.TRUNCATEDS: np.array(self.truncateds, bool).reshape(self.shape),
+        }
+        if self.actions is not None:
+            found[Columns.ACTIONS] = self.actions
+        for key in dict.fromkeys(key for out in self.outs for key in out):
+            values = [out.get(key) for out in self.outs]
+            tensors = [value for value in values if isinstance(value, torch.Tensor)]
+            if key == Columns.ACTIONS or not tensors:
+                continue
+            if len(tensors) < len(values):  # a module that does not return it in each step
+                empty = torch.zeros_like(tensors[0])
+                tensors = [value if isinstance(value, torch.Tensor) else empty for value in values]
+            found[key] = torch.stack(tensors).cpu().numpy()
+        return found
 
     def next_obs(self) -> np.ndarray:
         following: np.ndarray = self.block[1:]

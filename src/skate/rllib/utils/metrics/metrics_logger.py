@@ -152,6 +152,31 @@ class MetricsLogger:
             arrived = [{part: each} for each in arrived]
         self._merge(self.stats, arrived, ())
 
+    def absorb(self, other: MetricsLogger, *, key: Key | None = None) -> None:
+        """Do what `aggregate([other.reduce()], key=key)` does, without a copy of each statistic in between.
+
+        Args:
+            other: A logger that is not a root.
+            key: Key to merge under; the top if None.
+        """
+        path = parts(key)
+        place = self._find(path)
+        if type(place) is dict:
+            self._absorb(place, other.stats, path)
+        else:
+            self.aggregate([other.reduce()], key=key)
+
+    def _absorb(self, place: dict[str, Any], given: Mapping[str, Any], path: tuple[str, ...]) -> None:
+        for name, each in given.items():
+            own = place.get(name)
+            if type(each) is dict and type(own) is dict:
+                self._absorb(own, each, (*path, name))
+            elif isinstance(own, Statistic) and isinstance(each, Statistic):
+                own.is_merged = True
+                own.absorb(each)
+            else:  # the first time
+                self._merge(place, [shipped({name: each}), {}], path)
+
     def _merge(self, place: dict[str, Any], arrived: list[Mapping[str, Any]], path: tuple[str, ...]) -> None:
         """Merge nested dicts of statistics into the dict under a key."""
         if len(arrived) == 1:

@@ -10,7 +10,7 @@ import math
 import time
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, ClassVar, SupportsFloat
 
 import numpy as np
@@ -31,7 +31,29 @@ def detached(value: Any) -> Any:
     return value.detach() if hasattr(value, "detach") else value
 
 
+class Deferred:
+    """A figure that is computed when it is read first, of values that do not change until then; pickled as the number."""
+
+    __slots__ = ("_compute", "_found")
+
+    ndim = 0
+
+    def __init__(self, compute: Callable[[], Any]) -> None:
+        self._compute: Callable[[], Any] | None = compute
+        self._found: Any = None
+
+    def item(self) -> Any:
+        """Return the figure."""
+        if self._compute is not None:
+            self._found, self._compute = plain(self._compute()), None
+        return self._found
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return plain, (self.item(),)
+
+
 _NUMBERS = frozenset((int, float, bool))
+_SHIPPED = _NUMBERS | {Deferred}
 
 
 def plain_list(values: Collection[Any]) -> list[Any]:
@@ -47,9 +69,7 @@ def is_nan(value: Any) -> bool:
 
 
 class Statistic:
-    """Values logged under one key, and how they become one.
-
-    Not made by `ABCMeta`: its instances are distinguished from dicts many times in each training step.
+    """Values logged under one key, and how they become one; not made by `ABCMeta`, whose instances are slow to tell apart.
 
     Args:
         root: True where results are made, False in a runner or a learner that ships its statistics there.
@@ -79,6 +99,10 @@ class Statistic:
     def merge(self, others: Sequence[Any]) -> None:
         """Add what other statistics of this kind hold."""
 
+    def absorb(self, other: Any) -> None:
+        """Do what `merge([other.ship()])` does."""
+        self.merge((other.ship(),))
+
     @abstractmethod
     def peek(self) -> Any:
         """Return the value as of now; NaN if there is none."""
@@ -101,6 +125,13 @@ class Statistic:
     def like(self, *, root: bool) -> Any:
         """Return an empty statistic with the same settings."""
         return type(self)(**self.settings(), root=root)
+
+    def _copied(self) -> Any:
+        """Return what `copy.copy()` does, which takes most of the time of a training step with one small update."""
+        shipped = object.__new__(type(self))
+        shipped.__dict__.update(self.__dict__)
+        shipped.root = False
+        return shipped
 
     @abstractmethod
     def held(self) -> Any:
@@ -193,6 +224,15 @@ class Series(Statistic):
                 self.values = deque(self.values, maxlen=size)
         self.values.extend(incoming)
 
+    def absorb(self, other: Any) -> None:
+        fits = self.window is None or len(other.values) <= self.window == self.values.maxlen
+        if fits and type(self).merge is Series.merge and _SHIPPED.issuperset(map(type, other.values)):
+            self.spans_rounds = self.spans_rounds or self.window is not None
+            self.values.extend(other.values)
+            other.values.clear()
+        else:
+            super().absorb(other)
+
     def peek(self) -> Any:
         values = np.asarray(plain_list(self.values))
         if values.dtype.kind == "f":
@@ -206,12 +246,11 @@ class Series(Statistic):
         return value
 
     def ship(self) -> Statistic:
-        # As copy.copy() does, which takes most of the time of a training step with one small update.
-        shipped = object.__new__(type(self))
-        shipped.__dict__.update(self.__dict__)
-        shipped.root = shipped.spans_rounds = False
-        shipped.values = deque(plain_list(self.values), maxlen=self.window)
-        self.values.clear()
+        shipped: Series = self._copied()
+        shipped.spans_rounds = False
+        if not _SHIPPED.issuperset(map(type, self.values)):
+            shipped.values = deque(plain_list(self.values), maxlen=self.window)
+        self.values = deque(maxlen=self.window)
         return shipped
 
     def settings(self) -> dict[str, Any]:
@@ -307,12 +346,18 @@ class LifetimeSum(Statistic):
         return grown / max(time.perf_counter() - self._since, 1e-9)
 
     def push(self, value: Any) -> None:
-        if not is_nan(value):
+        if type(value) is int:
+            self.total = self.total + value
+        elif not is_nan(value):
             self.total = self.total + detached(value)
 
     def merge(self, others: Sequence[Any]) -> None:
         for other in others:
             self.total = self.total + other.total
+
+    def absorb(self, other: Any) -> None:
+        self.total = self.total + plain(other.total)
+        other.total = other._at_last_reduction = 0
 
     def peek(self) -> Any:
         return plain(self.total)
@@ -327,8 +372,8 @@ class LifetimeSum(Statistic):
         return value
 
     def ship(self) -> Statistic:
-        shipped: LifetimeSum = self.like(root=False)
-        shipped.total = plain(self.total)
+        shipped: LifetimeSum = self._copied()
+        shipped.total, shipped._at_last_reduction = plain(self.total), 0
         self.total = self._at_last_reduction = 0
         return shipped
 
@@ -357,6 +402,7 @@ class Ema(Statistic):
         self.ema_coeff = DEFAULT_EMA_COEFF if ema_coeff is None else ema_coeff
         self.value: Any = math.nan
         self.arrived: list[float] = []
+        self._sum = 0.0
 
     @property
     def is_empty(self) -> bool:
@@ -375,9 +421,16 @@ class Ema(Statistic):
         self.value = new if is_nan(old) else self.ema_coeff * new + (1.0 - self.ema_coeff) * old
 
     def merge(self, others: Sequence[Any]) -> None:
-        self.arrived.extend(value for other in others if not is_nan(value := plain(other.value)))
-        if self.arrived:
-            self.value = sum(self.arrived) / len(self.arrived)
+        for other in others:
+            self.absorb(other)
+
+    def absorb(self, other: Any) -> None:
+        other.arrived.clear()
+        value = plain(other.value)
+        if not is_nan(value):
+            self._sum = self._sum + value if self.arrived else value
+            self.arrived.append(value)
+            self.value = self._sum / len(self.arrived)
 
     def peek(self) -> Any:
         return plain(self.value)
@@ -387,8 +440,8 @@ class Ema(Statistic):
         return self.peek()
 
     def ship(self) -> Statistic:
-        shipped: Ema = self.like(root=False)
-        shipped.value = plain(self.value)
+        shipped: Ema = self._copied()
+        shipped.value, shipped.arrived = plain(self.value), []
         self.arrived.clear()
         return shipped
 

@@ -45,7 +45,7 @@ class PrioritizedEpisodeReplayBuffer(EpisodeReplayBuffer):
         super()._added(places)
         # A step without an error yet is as likely as the worst one, so that each is drawn soon.
         if len(places):
-            self._tree[np.sort(places)] = self._highest**self._alpha
+            self._tree[places] = self._highest**self._alpha
 
     def _draw(self, count: int, beta: float) -> tuple[np.ndarray, np.ndarray]:
         self._drawn, weights = drawn_by_priority(self._tree, self._ring.size, count, beta, self.rng)
@@ -64,11 +64,11 @@ class PrioritizedEpisodeReplayBuffer(EpisodeReplayBuffer):
         return tree
 
     def _stored(self, module_id: str, places: np.ndarray) -> None:
-        self._tree_of(module_id)[np.sort(places)] = self._highest_of.get(module_id, 1.0) ** self._alpha
+        self._tree_of(module_id)[places] = self._highest_of.get(module_id, 1.0) ** self._alpha
 
     def _removed(self, module_id: str, places: np.ndarray) -> None:
         if len(places):
-            self._tree_of(module_id)[np.sort(places)] = 0.0
+            self._tree_of(module_id)[places] = 0.0
         drawn = self._drawn_of.get(module_id)
         if drawn is not None:
             self._drawn_of[module_id] = np.where(np.isin(drawn, places), _GONE, drawn)
@@ -147,9 +147,10 @@ def drawn_by_priority(
         rng: The source of the draws.
     """
     # One draw from each of `count` equal parts: fewer repetitions than independent draws.
-    masses = (np.arange(count) + rng.random(count)) * (tree.total / count)
+    total = tree.total
+    masses = (np.arange(count) + rng.random(count)) * (total / count)
     drawn = tree.find(masses)
-    weights = (size * (tree[drawn] / tree.total)) ** -beta
+    weights = (size * (tree[drawn] / total)) ** -beta
     # One order for all rows would correlate with their errors, and a learner may split the batch.
     order = rng.permutation(count)
     return drawn[order], weights[order]
@@ -170,7 +171,9 @@ def take_errors(tree: SumTree, drawn: np.ndarray, errors: Any, alpha: float) -> 
     sizes = np.maximum(np.abs(np.asarray(errors, np.float64)).reshape(-1), _SMALLEST)
     if len(sizes) != len(drawn):
         raise ValueError(f"{len(sizes)} errors were given for the {len(drawn)} rows that were drawn last")
-    places, first = np.unique(drawn, return_index=True)
-    held = places >= 0
-    tree[places[held]] = sizes[first[held]] ** alpha
-    return float(sizes.max(initial=0.0))
+    highest, held = float(sizes.max(initial=0.0)), drawn >= 0
+    if not held.all():
+        drawn, sizes = drawn[held], sizes[held]
+    # Of a step that was drawn twice, its first error counts.
+    tree[drawn[::-1]] = sizes[::-1] ** alpha
+    return highest

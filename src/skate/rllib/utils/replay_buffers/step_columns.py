@@ -52,13 +52,17 @@ class StepColumns:
             The columns of the first steps; of the last ones the next observation and the end of the episode. A column
             ``"n_step"`` has the lengths.
         """
-        rows = {name: column[places] for name, column in self.columns.items()}
+        rows = {name: column.take(places, 0) for name, column in self.columns.items()}
         held = self.columns[Columns.REWARDS]
         rewards = rows[Columns.REWARDS]
         if rewards.dtype.kind != "f":
             rewards = rewards.astype(np.float32)
+        longest = int(lengths.max(initial=1))
+        if longest == 1:
+            rows[Columns.REWARDS], rows["n_step"] = rewards, np.ones(len(places), np.float32)
+            return rows
         last, count = places.copy(), np.ones(len(places), np.int64)
-        for step in range(1, int(lengths.max(initial=1))):
+        for step in range(1, longest):
             after = self._next[last]
             going = (after >= 0) & (lengths > step) & (count == step)
             if not going.any():

@@ -21,7 +21,9 @@ from skate.rllib.algorithms.dqn.default_dqn_rl_module import (
 from skate.rllib.algorithms.dqn.dqn_catalog import DQNCatalog
 from skate.rllib.core.columns import Columns
 from skate.rllib.core.models.base import ENCODER_OUT
+from skate.rllib.core.models.torch.heads import TorchMLPHead
 from skate.rllib.core.models.torch.noisy import noise_in
+from skate.rllib.core.models.torch.primitives import TorchMLP, is_watched
 from skate.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 
@@ -54,14 +56,38 @@ class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
         """
         with torch.no_grad():
             numbers = self.exploration_generator
+            epsilon = float(self.epsilon_schedule.update(t))
+            if self._allows_all_actions and batch[Columns.OBS].dim() in (2, 4):
+                return {Columns.ACTIONS: self._explore(batch, epsilon)}
             with self._noise(numbers):
                 values = self.compute_q_values(batch)[QF_PREDS]
-            epsilon = float(self.epsilon_schedule.update(t))
             best = values.argmax(-1)
             scores = torch.rand(values.shape, generator=numbers).to(values.device)
             drawn = torch.where(values == float("-inf"), -1.0, scores).argmax(-1)
             random = torch.rand(best.shape, generator=numbers).to(values.device) < epsilon
             return {Columns.ACTIONS: torch.where(random, drawn, best)}
+
+    @property
+    def _allows_all_actions(self) -> bool:
+        """True if the networks are the default ones without noise, whose values mask no action out."""
+        return (
+            not self.is_noisy
+            and type(self).compute_q_values is DefaultDQNRLModule.compute_q_values
+            and "compute_q_values" not in vars(self)
+            and type(self)._qf_forward_helper is DefaultDQNTorchRLModule._qf_forward_helper
+            and is_plain_head(self.af)
+        )
+
+    def _explore(self, batch: dict[str, Any], epsilon: float) -> Tensor:
+        """Draw actions with the same random numbers, but compute values only if one of them is taken by its value."""
+        numbers, observations = self.exploration_generator, batch[Columns.OBS]
+        scores = torch.rand((len(observations), int(self.action_space.n)), generator=numbers)
+        random = torch.rand((len(observations),), generator=numbers) < epsilon
+        drawn = scores.argmax(-1).to(observations.device)
+        if bool(random.all()):
+            return drawn
+        best = self.compute_q_values(batch)[QF_PREDS].argmax(-1)
+        return torch.where(random.to(best.device), drawn, best)
 
     def _noise(self, generator: torch.Generator | None) -> Any:
         """Return a block in which the heads, and their slow copies if there are any, have noise of their own."""
@@ -77,20 +103,17 @@ class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
     def _forward_of_training(self, batch: dict[str, Any]) -> dict[str, Any]:
         observations, following = batch[Columns.OBS], batch[Columns.NEXT_OBS]
         outs: dict[str, Any] = {}
-        if self.uses_double_q:
-            # One pass over both: the network chooses the next action, the slow copy values it.
-            both = self.compute_q_values({Columns.OBS: torch.cat((observations, following))})
-            outs[QF_PREDS], outs[QF_NEXT_PREDS] = both[QF_PREDS].chunk(2)
-            both = {name: value.chunk(2)[0] for name, value in both.items() if name in (QF_LOGITS, QF_PROBS)}
-        else:
-            both = self.compute_q_values({Columns.OBS: observations})
-            outs[QF_PREDS] = both[QF_PREDS]
+        now = self.compute_q_values({Columns.OBS: observations})
+        outs[QF_PREDS] = now[QF_PREDS]
         with torch.no_grad():
+            if self.uses_double_q:
+                # The network chooses the next action, the slow copy values it; no gradient passes through the choice.
+                outs[QF_NEXT_PREDS] = self.compute_q_values({Columns.OBS: following})[QF_PREDS]
             target = self.forward_target({Columns.OBS: following})
         outs[QF_TARGET_NEXT_PREDS] = target[QF_PREDS]
         if self.num_atoms > 1:
             outs |= {ATOMS: target[ATOMS], QF_TARGET_NEXT_PROBS: target[QF_PROBS]}
-            outs |= {QF_LOGITS: both[QF_LOGITS], QF_PROBS: both[QF_PROBS]}
+            outs |= {QF_LOGITS: now[QF_LOGITS], QF_PROBS: now[QF_PROBS]}
         return outs
 
     def compute_advantage_distribution(self, batch: Any) -> dict[str, Any]:
@@ -108,6 +131,8 @@ class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
         if self.num_atoms == 1:
             if value is None:
                 return {QF_PREDS: advantages}
+            if is_plain_head(heads[0]):
+                return {QF_PREDS: advantages - advantages.mean(-1, keepdim=True) + value}
             allowed = advantages.masked_fill(advantages == float("-inf"), float("nan"))
             return {QF_PREDS: advantages - allowed.nanmean(-1, keepdim=True) + value}
         parts = self.compute_advantage_distribution(advantages)
@@ -121,3 +146,8 @@ class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
             QF_PROBS: probs,
             QF_PREDS: (parts[ATOMS] * probs).sum(-1),
         }
+
+
+def is_plain_head(head: Any) -> bool:
+    """True for a default head that nothing watches; others may mask actions out with minus infinity."""
+    return type(head) is TorchMLPHead and not is_watched(head) and type(head.net) is TorchMLP

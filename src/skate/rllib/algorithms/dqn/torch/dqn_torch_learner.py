@@ -63,7 +63,7 @@ class DQNTorchLearner(DQNLearner, TorchLearner):
             following = fwd_out[QF_TARGET_NEXT_PREDS].gather(-1, best).squeeze(-1)
             target = (batch[Columns.REWARDS] + discount * following).detach()
             kind = functional.huber_loss if config.td_error_loss_fn == "huber" else functional.mse_loss
-            errors = (selected - target).abs()
+            errors = (selected.detach() - target).abs()
             loss = (weights * kind(selected, target, reduction="none")).mean()
         self._td_errors.setdefault(module_id, []).append(errors.detach())
         values = selected.detach()
@@ -71,10 +71,10 @@ class DQNTorchLearner(DQNLearner, TorchLearner):
             module_id,
             {
                 QF_LOSS_KEY: loss.detach(),
-                QF_MEAN_KEY: values.mean(),
-                QF_MAX_KEY: values.max(),
-                QF_MIN_KEY: values.min(),
-                TD_ERROR_MEAN_KEY: errors.detach().mean(),
+                QF_MEAN_KEY: values.mean,
+                QF_MAX_KEY: values.max,
+                QF_MIN_KEY: values.min,
+                TD_ERROR_MEAN_KEY: errors.detach().mean,
             },
         )
         return loss
@@ -92,7 +92,10 @@ class DQNTorchLearner(DQNLearner, TorchLearner):
         return errors
 
     def take_td_errors(self) -> dict[str, Any]:
-        found = {module_id: torch.cat(errors).cpu().numpy() for module_id, errors in self._td_errors.items()}
+        found = {
+            module_id: (errors[0] if len(errors) == 1 else torch.cat(errors)).cpu().numpy()
+            for module_id, errors in self._td_errors.items()
+        }
         self._td_errors = {}
         return found
 

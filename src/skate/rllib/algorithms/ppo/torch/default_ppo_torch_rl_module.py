@@ -10,6 +10,8 @@ from skate.rllib.algorithms.ppo.default_ppo_rl_module import DefaultPPORLModule
 from skate.rllib.algorithms.ppo.ppo_catalog import PPOCatalog
 from skate.rllib.core.columns import Columns
 from skate.rllib.core.models.base import ACTOR, CRITIC, ENCODER_OUT
+from skate.rllib.core.models.torch.encoder import TorchActorCriticEncoder
+from skate.rllib.core.models.torch.primitives import is_watched
 from skate.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
 
@@ -31,6 +33,15 @@ class DefaultPPOTorchRLModule(TorchRLModule, DefaultPPORLModule):
         if Columns.STATE_OUT in encoded:
             out[Columns.STATE_OUT] = encoded[Columns.STATE_OUT]
         return out
+
+    def exploration_networks(self) -> list[Any] | None:
+        names = "forward_exploration", "_forward_exploration", "_forward"
+        encoder = self.encoder
+        if type(encoder) is not TorchActorCriticEncoder or is_watched(encoder):
+            return None
+        if not self.has_methods_of(DefaultPPOTorchRLModule, *names):
+            return None
+        return [encoder.encoder if encoder.config.shared else encoder.actor_encoder, self.pi]
 
     def _forward_train(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         encoded = self.encoder(batch)

@@ -55,12 +55,11 @@ class PPOTorchLearner(PPOLearner, TorchLearner):
         clipped = torch.clamp(ratio, 1 - config.clip_param, 1 + config.clip_param)
         surrogate = torch.minimum(advantages * ratio, advantages * clipped)
         entropy_coeff = self.entropy_coeff_schedulers_per_module[module_id].get_current_value()
-        with torch.set_grad_enabled(bool(entropy_coeff)):
-            entropy = policy.entropy()
         losses = policy_losses = -surrogate
+        rows = {POLICY_LOSS_KEY: policy_losses}
         if entropy_coeff:
-            losses = losses - entropy_coeff * entropy
-        rows = {POLICY_LOSS_KEY: policy_losses, ENTROPY_KEY: entropy}
+            rows[ENTROPY_KEY] = policy.entropy()
+            losses = losses - entropy_coeff * rows[ENTROPY_KEY]
 
         if config.use_critic:
             values = module.compute_values(batch, embeddings=fwd_out.get(Columns.EMBEDDINGS))
@@ -78,6 +77,7 @@ class PPOTorchLearner(PPOLearner, TorchLearner):
             total = total + self.curr_kl_coeffs_per_module[module_id] * mean(divergences)
         # Only the figures of an update's last minibatch are logged, so only their means are taken.
         means = {name: functools.partial(mean, values.detach()) for name, values in rows.items()}
+        means.setdefault(ENTROPY_KEY, functools.partial(mean_entropy, policy, mean))
         self.log_statistics(module_id, _ZEROS | means)
         return total
 
@@ -161,10 +161,17 @@ def advantages_of(
     return {Columns.ADVANTAGES: advantages, Columns.VALUE_TARGETS: advantages + values}
 
 
+@torch.no_grad()
+def mean_entropy(policy: Any, mean: Any) -> Tensor:
+    """Return the mean entropy of distributions that the loss leaves out."""
+    found: Tensor = mean(policy.entropy())
+    return found
+
+
 def masked_mean(batch: dict[str, Any]) -> Any:
     """Return the function that takes means over the rows that count."""
     mask = batch.get(Columns.LOSS_MASK)
     if mask is None:
         return torch.mean
-    count = mask.sum()
-    return lambda values: values[mask].sum() / count
+    count, padding = mask.sum(), ~mask
+    return lambda values: values.masked_fill(padding, 0.0).sum() / count

@@ -13,7 +13,7 @@ from torch import Tensor
 from skate.rllib.algorithms.sac.default_sac_rl_module import DefaultSACRLModule
 from skate.rllib.algorithms.sac.sac_catalog import SACCatalog
 from skate.rllib.core.columns import Columns
-from skate.rllib.core.learner.targets import parameters_of
+from skate.rllib.core.learner.targets import Parameters
 from skate.rllib.core.models.base import ENCODER_OUT
 from skate.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
 
@@ -44,9 +44,14 @@ class DefaultSACTorchRLModule(TorchRLModule, DefaultSACRLModule):
 
     def __init__(self, *args: Any, catalog_class: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs, catalog_class=catalog_class or SACCatalog)
+        self._critics = Parameters()
 
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         return {Columns.ACTION_DIST_INPUTS: self._policy(batch[Columns.OBS])}
+
+    def exploration_networks(self) -> list[Any] | None:
+        names = "forward_exploration", "_forward_exploration", "_forward", "_policy"
+        return [self.pi_encoder, self.pi] if self.has_methods_of(DefaultSACTorchRLModule, *names) else None
 
     def _policy(self, observations: Tensor) -> Tensor:
         inputs: Tensor = self.pi(self.pi_encoder({Columns.OBS: observations})[ENCODER_OUT])
@@ -109,7 +114,7 @@ class DefaultSACTorchRLModule(TorchRLModule, DefaultSACRLModule):
         critics = [self.qf_encoder, self.qf]
         if self.twin_q:
             critics += [self.qf_twin_encoder, self.qf_twin]
-        parameters = [p for critic in critics for p in parameters_of(critic) if p.requires_grad]
+        parameters = [each for each in self._critics.of(critics) if each.requires_grad]
         for parameter in parameters:
             parameter.requires_grad_(False)
         try:

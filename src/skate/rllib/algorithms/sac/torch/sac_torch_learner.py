@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -67,11 +68,11 @@ class SACTorchLearner(SACLearner, DQNTorchLearner):
     def compute_loss_for_module(
         self, *, module_id: str, config: Any, batch: dict[str, Any], fwd_out: dict[str, Any]
     ) -> Tensor:
-        alpha = self.curr_log_alpha[module_id].exp().detach()
+        alpha = self.curr_log_alpha[module_id].detach().exp()
         discrete = isinstance(self.module[module_id].unwrapped().action_space, gym.spaces.Discrete)
-        taken = batch[Columns.ACTIONS].long().unsqueeze(-1)
 
         if discrete:
+            taken = batch[Columns.ACTIONS].long().unsqueeze(-1)
             soft = fwd_out[QF_TARGET_NEXT] - alpha * fwd_out[ACTION_LOG_PROBS_NEXT]
             following = (fwd_out[ACTION_PROBS_NEXT] * soft).sum(-1)
             predictions = {"qf": fwd_out[QF_PREDS].gather(-1, taken).squeeze(-1)}
@@ -101,14 +102,13 @@ class SACTorchLearner(SACLearner, DQNTorchLearner):
         losses["policy"] = policy_loss
         entropy = self.target_entropy_of(module_id)
         losses["alpha"] = -(self.curr_log_alpha[module_id] * (logps + entropy)).mean()
-        errors = torch.stack(
-            [(predicted.detach() - target).abs() for predicted in predictions.values()]
-        ).mean(0)
+        differences = [(predicted.detach() - target).abs() for predicted in predictions.values()]
+        errors = torch.stack(differences).mean(0) if len(differences) > 1 else differences[0]
         self._td_errors.setdefault(module_id, []).append(errors)
         self._log(module_id, losses, values, logps, errors, entropy)
         # Each loss changes only the parameters of its own optimizer: critics are frozen in the policy's loss, and
         # targets, likelihoods and the weight of entropy are detached. So one backward pass serves all.
-        return torch.stack(list(losses.values())).sum()
+        return functools.reduce(torch.add, losses.values())
 
     def _log(
         self,
@@ -119,19 +119,20 @@ class SACTorchLearner(SACLearner, DQNTorchLearner):
         errors: Tensor,
         target_entropy: float,
     ) -> None:
-        log_alpha = self.curr_log_alpha[module_id].detach()[0]
+        # A copy, since figures are computed when they are read, after later updates.
+        log_alpha = self.curr_log_alpha[module_id].detach()[0].clone()
         statistics: dict[str, Any] = {
             POLICY_LOSS_KEY: losses["policy"].detach(),
             QF_LOSS_KEY: losses["qf"].detach(),
             "alpha_loss": losses["alpha"].detach(),
-            "alpha_value": log_alpha.exp(),
-            "log_alpha_value": log_alpha.clone(),
+            "alpha_value": log_alpha.exp,
+            "log_alpha_value": log_alpha,
             "target_entropy": target_entropy,
-            LOGPS_KEY: logps.mean(),
-            QF_MEAN_KEY: values.mean(),
-            QF_MAX_KEY: values.max(),
-            QF_MIN_KEY: values.min(),
-            TD_ERROR_MEAN_KEY: errors.mean(),
+            LOGPS_KEY: logps.mean,
+            QF_MEAN_KEY: values.mean,
+            QF_MAX_KEY: values.max,
+            QF_MIN_KEY: values.min,
+            TD_ERROR_MEAN_KEY: errors.mean,
         }
         if "qf_twin" in losses:
             statistics[QF_TWIN_LOSS_KEY] = losses["qf_twin"].detach()

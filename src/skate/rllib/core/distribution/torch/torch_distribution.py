@@ -201,10 +201,16 @@ class TorchSquashedGaussian(TorchDiagGaussian):
         self.low = low
         self.high = high
 
+    #: The scale and its logarithm, if the distribution was made of that.
+    _scale_and_log: tuple[Tensor, Tensor] | None = None
+
     @classmethod
     def from_logits(cls, logits: Tensor, low: float = -1.0, high: float = 1.0, **kwargs: Any) -> Any:
         loc, log_std = logits.chunk(2, dim=-1)
-        return cls(loc=loc, scale=log_std.clamp(_LOG_STD_MIN, _LOG_STD_MAX).exp(), low=low, high=high)
+        log_scale = log_std.clamp(_LOG_STD_MIN, _LOG_STD_MAX)
+        made = cls(loc=loc, scale=log_scale.exp(), low=low, high=high)
+        made._scale_and_log = made.scale, log_scale
+        return made
 
     def sample(
         self,
@@ -233,9 +239,17 @@ class TorchSquashedGaussian(TorchDiagGaussian):
     def rsample_and_logp(
         self, *, sample_shape: tuple[int, ...] | None = None, generator: torch.Generator | None = None
     ) -> tuple[Tensor, Tensor]:
-        # The likelihood comes from the value before tanh: the way back from a saturated action loses all digits.
-        raw = self._draw(sample_shape, generator)
-        return self._squash(raw), self._logp_of_raw(raw)
+        shape = (*(sample_shape or ()), *self.loc.shape)
+        noise = torch.randn(shape, dtype=self.loc.dtype, device=self.loc.device, generator=generator)
+        raw = self.loc + self.scale * noise
+        # The likelihood comes from the value before tanh: the way back from a saturated action loses all digits. How
+        # many deviations that value is from the mean is the noise itself.
+        known = self._scale_and_log
+        log_scale = known[1] if known is not None and known[0] is self.scale else self.scale.log()
+        density = noise * noise * -0.5 - (_HALF_LOG_TWO_PI + 2.0 * math.log(2.0))
+        # What is left of the logarithm of tanh's slope, 2 (log 2 - raw - softplus(-2 raw)).
+        slope = (raw + functional.softplus(-2.0 * raw)) * 2.0
+        return self._squash(raw), (density - log_scale + slope).sum(-1)
 
     def logp(self, value: Tensor, **kwargs: Any) -> Tensor:
         unit = (value - self.low) / (self.high - self.low) * 2.0 - 1.0
@@ -246,6 +260,8 @@ class TorchSquashedGaussian(TorchDiagGaussian):
         return super().logp(raw) - slope.sum(-1)
 
     def _squash(self, raw: Tensor) -> Tensor:
+        if self.low == -1.0 and self.high == 1.0:
+            return torch.tanh(raw)
         unit = (torch.tanh(raw) + 1.0) / 2.0
         return (unit * (self.high - self.low) + self.low).clamp(self.low, self.high)
 

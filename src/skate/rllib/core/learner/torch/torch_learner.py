@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,8 +25,11 @@ from skate.rllib.core.learner.batches import (
 )
 from skate.rllib.core.learner.learner import Learner
 from skate.rllib.core.learner.torch.adam_steps import step_all
+from skate.rllib.core.learner.torch.gradients import clip_gradients, global_norm
+from skate.rllib.core.learner.torch.plain_step import can_step_plainly, leaves_gradients_alone, plain_step
 from skate.rllib.core.rl_module.torch.torch_rl_module import to_tensors
 from skate.rllib.policy.sample_batch import MultiAgentBatch
+from skate.rllib.utils.metrics.statistics import Deferred
 
 _log = logging.getLogger(__name__)
 
@@ -213,6 +216,31 @@ class TorchLearner(Learner):
         num_total_minibatches: int = 0,
         **kwargs: Any,
     ) -> Any:
+        self.run_updates(
+            rollouts,
+            episodes=episodes,
+            batch=batch,
+            timesteps=timesteps,
+            num_epochs=num_epochs,
+            minibatch_size=minibatch_size,
+            shuffle_batch_per_epoch=shuffle_batch_per_epoch,
+            num_total_minibatches=num_total_minibatches,
+        )
+        return self.metrics.reduce()
+
+    def run_updates(
+        self,
+        rollouts: Any = None,
+        *,
+        episodes: Sequence[Any] | None = None,
+        batch: Any = None,
+        timesteps: dict[str, Any] | None = None,
+        num_epochs: int = 1,
+        minibatch_size: int | None = None,
+        shuffle_batch_per_epoch: bool = False,
+        num_total_minibatches: int = 0,
+    ) -> None:
+        """Update the modules, and leave what was measured in `metrics`; arguments as of :meth:`update`."""
         self._check_is_built()
         if batch is None and is_batch(rollouts):
             rollouts, batch = None, rollouts
@@ -247,12 +275,14 @@ class TorchLearner(Learner):
             env_steps = batch.env_steps() * count
         self._log_steps_trained(steps, env_steps)
         self.after_gradient_based_update(timesteps=timesteps or {})
-        return self.metrics.reduce()
 
     def _update(self, batch: dict[str, Any], **kwargs: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
         """Do one step on a minibatch; returns outputs, losses, and nothing."""
         fwd_out = self._module.forward_train(batch)
         losses = self.compute_losses(fwd_out=fwd_out, batch=batch)
+        if leaves_gradients_alone(self, TorchLearner) and can_step_plainly(self):
+            plain_step(self, losses)
+            return fwd_out, losses, {}
         gradients = self.postprocess_gradients(self.compute_gradients(losses))
         if gradients:
             self.apply_gradients(gradients)
@@ -306,7 +336,8 @@ class TorchLearner(Learner):
 
         Args:
             module_id: The module.
-            values: Tensors or numbers by name, or functions that return them when they are logged.
+            values: Tensors or numbers by name, or functions that return them when they are read, if no later update has
+                logged others; what they compute from must not change.
         """
         self._statistics.setdefault(module_id, {}).update(values)
 
@@ -315,9 +346,11 @@ class TorchLearner(Learner):
             self.log_statistics(module_id, {self.TOTAL_LOSS_KEY: loss})
         for module_id, values in self._statistics.items():
             for name, value in values.items():
-                found = value() if callable(value) else value
-                number = found.item() if isinstance(found, Tensor) else found
-                self.metrics.log_value((module_id, name), number, window=1)
+                if isinstance(value, Tensor):
+                    figure: Any = value.item()
+                else:
+                    figure = Deferred(value) if callable(value) else value
+                self.metrics.log_value((module_id, name), figure, window=1)
         self._statistics = {}
 
     def _log_trainable_parameters(self) -> None:
@@ -382,49 +415,6 @@ def _to_numpy(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _to_numpy(part) for key, part in value.items()}
     return [_to_numpy(part) for part in value] if isinstance(value, list) else value
-
-
-def global_norm(gradients: Iterable[Tensor | None]) -> Tensor:
-    """Return the L2 norm of all gradients together."""
-    present = [gradient for gradient in gradients if gradient is not None]
-    if not present:
-        return torch.tensor(0.0)
-    return torch.linalg.vector_norm(torch.stack(list(torch._foreach_norm(present))))  # type: ignore[no-any-return]
-
-
-def clip_gradients(
-    gradients: dict[Hashable, Any],
-    *,
-    grad_clip: float,
-    grad_clip_by: str = "value",
-    norm: Tensor | None = None,
-) -> None:
-    """Clip gradients in place.
-
-    Args:
-        gradients: Gradients by parameter.
-        grad_clip: The bound.
-        grad_clip_by: ``"value"`` bounds each element, ``"norm"`` the L2 norm of each tensor, ``"global_norm"`` that of
-            all together.
-        norm: The norm of all together, if it is known.
-
-    Raises:
-        ValueError: ``grad_clip_by`` is none of these.
-    """
-    present = [gradient for gradient in gradients.values() if gradient is not None]
-    if grad_clip_by == "value":
-        for gradient in present:
-            gradient.clamp_(-grad_clip, grad_clip)
-    elif grad_clip_by == "norm":
-        for gradient in present:
-            length = gradient.norm(2).nan_to_num(neginf=-10e8, posinf=10e8)
-            gradient.mul_(torch.clamp(grad_clip / length.clamp_min(1e-12), max=1.0))
-    elif grad_clip_by == "global_norm":
-        total = global_norm(present) if norm is None else norm
-        scale = torch.clamp(grad_clip / torch.clamp(total + 1e-6, min=grad_clip), max=1.0)
-        torch._foreach_mul_(present, scale)
-    else:
-        raise ValueError(f'grad_clip_by={grad_clip_by!r}: use "value", "norm" or "global_norm"')
 
 
 def explained_variance(targets: Tensor, predictions: Tensor) -> Tensor:

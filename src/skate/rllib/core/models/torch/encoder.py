@@ -101,17 +101,28 @@ class _RecurrentEncoder(TorchModel):
             else:
                 fill(parameter, config.hidden_bias_initializer, config.hidden_bias_initializer_config)
 
-    def _is_one_step(self, layer: nn.RNNBase, observations: Tensor) -> bool:
-        """True while sampling on a CPU: one step of a plain layer, for which its cell alone takes half the time."""
+    def _is_plain(self, layer: nn.RNNBase, observations: Tensor) -> bool:
+        """True for one layer of torch's own class on a CPU, which nothing watches."""
         return (
-            observations.shape[1] == 1
-            and observations.is_cpu
-            and not torch.is_grad_enabled()
+            observations.is_cpu
             and self.config.num_layers == 1
             and self.config.batch_major
             and type(layer) in (nn.LSTM, nn.GRU)
             and not is_watched(layer)
         )
+
+    def _is_one_step(self, layer: nn.RNNBase, observations: Tensor) -> bool:
+        """True while sampling on a CPU: one step of a plain layer, for which its cell alone takes half the time."""
+        is_step = observations.shape[1] == 1 and not torch.is_grad_enabled()
+        return is_step and self._is_plain(layer, observations)
+
+    def _token(self, inputs: dict[str, Any]) -> Tensor:
+        """Return `_tokens` of the only step, without its dimension."""
+        observations: Tensor = inputs[Columns.OBS].squeeze(1)
+        if self.tokenizer is None:
+            return as_float(observations)
+        token: Tensor = self.tokenizer({Columns.OBS: observations})[ENCODER_OUT]
+        return token
 
     def _zeros(self) -> Tensor:
         return torch.zeros(self.config.num_layers, self.config.hidden_dim)
@@ -135,10 +146,10 @@ class TorchLSTMEncoder(_RecurrentEncoder):
     def _forward(self, inputs: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         state = inputs[Columns.STATE_IN]
         if self._is_one_step(self.lstm, inputs[Columns.OBS]):
-            held = state["h"][:, 0], state["c"][:, 0]
+            held = state["h"].squeeze(1), state["c"].squeeze(1)
             weights: Any = self.lstm._parameters.values()
-            cell = torch.lstm_cell(self._tokens(inputs)[:, 0], held, *weights)
-            h, c = (each.unsqueeze(1) for each in cell)
+            h, c = torch.lstm_cell(self._token(inputs), held, *weights)
+            h, c = h.unsqueeze(1), c.unsqueeze(1)
             return {ENCODER_OUT: h, Columns.STATE_OUT: {"h": h, "c": c}}
         before = (state["h"].transpose(0, 1).contiguous(), state["c"].transpose(0, 1).contiguous())
         out, (h, c) = self.lstm(self._tokens(inputs), before)
@@ -164,7 +175,7 @@ class TorchGRUEncoder(_RecurrentEncoder):
         state = inputs[Columns.STATE_IN]["h"]
         if self._is_one_step(self.gru, inputs[Columns.OBS]):
             weights: Any = self.gru._parameters.values()
-            h = torch.gru_cell(self._tokens(inputs)[:, 0], state[:, 0], *weights).unsqueeze(1)
+            h = torch.gru_cell(self._token(inputs), state.squeeze(1), *weights).unsqueeze(1)
             return {ENCODER_OUT: h, Columns.STATE_OUT: {"h": h}}
         before = state.transpose(0, 1).contiguous()
         out, h = self.gru(self._tokens(inputs), before)

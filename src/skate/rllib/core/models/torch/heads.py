@@ -28,8 +28,10 @@ class TorchMLPHead(TorchModel):
 
     def _forward(self, inputs: Tensor, **kwargs: Any) -> Tensor:
         out: Tensor = self.net.mlp(inputs)
-        if not self.clip_log_std:
-            return out
+        return self.bounded(out) if self.clip_log_std else out
+
+    def bounded(self, out: Tensor) -> Tensor:
+        """Return outputs with their second half within the bounds."""
         means, log_stds = out.chunk(2, dim=-1)
         bound = self.log_std_clip_param_const
         return torch.cat((means, torch.clamp(log_stds, -bound, bound)), dim=-1)

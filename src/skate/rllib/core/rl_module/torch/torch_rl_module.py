@@ -68,6 +68,19 @@ class TorchRLModule(nn.Module, RLModule):
         with torch.no_grad():
             return self._forward(batch, **kwargs)
 
+    def exploration_networks(self) -> list[nn.Module] | None:
+        """Return the networks that make the inputs of the distribution for exploration, one after the other.
+
+        Returns:
+            None if there is more to exploration than a pass through networks.
+        """
+        return None
+
+    def has_methods_of(self, base: type, *names: str) -> bool:
+        """True if no subclass, and no code that changes this object, has other methods than a class has."""
+        kind, own = type(self), vars(self)
+        return all(getattr(kind, name) is getattr(base, name) and name not in own for name in names)
+
     def forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         return (
             self.forward_exploration(batch, **kwargs)
@@ -147,11 +160,13 @@ def _writable(value: Any) -> Any:
 def to_tensors(columns: Mapping[str, Any], device: Any = None) -> dict[str, Any]:
     """Return columns, possibly nested, with every array as a tensor."""
     moved: dict[str, Any] = {}
+    stays = device is None or torch.device(device).type == "cpu"
     for name, value in columns.items():
         if isinstance(value, Mapping):
             moved[name] = to_tensors(value, device)
         elif isinstance(value, np.ndarray) and value.dtype != object:
-            moved[name] = torch.as_tensor(_writable(value), device=device)
+            array = _writable(value)
+            moved[name] = torch.from_numpy(array) if stays else torch.as_tensor(array, device=device)
         else:
             moved[name] = (
                 value.to(device) if device is not None and isinstance(value, torch.Tensor) else value

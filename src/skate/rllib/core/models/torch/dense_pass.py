@@ -1,0 +1,89 @@
+"""Networks of dense layers without what `nn.Module` does at each call, which takes longer than small layers compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.modules.module import _has_any_global_hook
+
+from skate.rllib.core.models.torch.encoder import TorchMLPEncoder
+from skate.rllib.core.models.torch.heads import TorchMLPHead
+from skate.rllib.core.models.torch.primitives import TorchMLP, as_float, is_watched
+
+#: The parameters of a dense layer, or None; and the function of any other layer.
+_Step = tuple[dict[str, Any] | None, Callable[[Tensor], Tensor]]
+
+
+class DensePass:
+    """A pass through networks one after the other, for rows that no gradient is wanted of; made by `dense_pass_of`.
+
+    Args:
+        networks: The networks.
+        layers: All their layers, in order, with the dict that holds each and its key there.
+        steps: What the layers do.
+    """
+
+    def __init__(
+        self,
+        networks: Sequence[nn.Module],
+        layers: Sequence[tuple[dict[str, Any], str, nn.Module]],
+        steps: Sequence[_Step],
+    ) -> None:
+        self._networks, self._layers, self._steps = list(networks), layers, steps
+
+    def is_of(self, networks: Sequence[nn.Module]) -> bool:
+        """True if this pass is through the given networks, and nothing in them was replaced or is watched by now."""
+        if len(networks) != len(self._networks) or _has_any_global_hook():  # type: ignore[no-untyped-call]
+            return False
+        if any(mine is not theirs for mine, theirs in zip(self._networks, networks, strict=True)):
+            return False
+        if any(map(is_watched, networks)):
+            return False
+        return all(holder.get(key) is layer and not is_watched(layer) for holder, key, layer in self._layers)
+
+    def __call__(self, rows: Tensor) -> Tensor:
+        """Return what the networks return for the rows."""
+        if rows.dtype is not torch.float32:
+            rows = as_float(rows)
+        linear = functional.linear
+        for held, call in self._steps:
+            rows = call(rows) if held is None else linear(rows, held["weight"], held["bias"])
+        return rows
+
+
+def dense_pass_of(networks: Sequence[nn.Module]) -> DensePass | None:
+    """Return a pass through networks; None unless they are default ones of dense layers.
+
+    Args:
+        networks: An encoder and heads, each of which is given what the one before returns.
+    """
+    layers: list[tuple[dict[str, Any], str, nn.Module]] = []
+    steps: list[_Step] = []
+    for network in networks:
+        if type(network) not in (TorchMLPEncoder, TorchMLPHead):
+            return None
+        net: Any = network.net
+        if type(net) is not TorchMLP or type(net.mlp) is not nn.Sequential:
+            return None
+        layers += [(network._modules, "net", net), (net._modules, "mlp", net.mlp)]
+        for key, layer in net.mlp._modules.items():
+            if not type(layer).__module__.startswith("torch.nn.modules."):
+                return None
+            layers.append((net.mlp._modules, key, layer))
+            steps.append(_step_of(layer))
+        if isinstance(network, TorchMLPHead) and network.clip_log_std:
+            steps.append((None, network.bounded))
+    made = DensePass(networks, layers, steps)
+    return made if made.is_of(networks) else None
+
+
+def _step_of(layer: nn.Module) -> _Step:
+    if type(layer) is nn.Linear:
+        return layer._parameters, layer.forward
+    if type(layer) is nn.Tanh:
+        return None, torch.tanh
+    return None, layer.forward
