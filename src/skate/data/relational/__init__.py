@@ -15,6 +15,7 @@ used_columns the columns that a plan uses of each step
 join_filters filters of large inputs of joins by the keys of small ones
 held_bytes   the memory that a stage holds
 held_rows    a bound on the rows of joins
+passes       sorts and groups of more rows than fit, a range of keys at a time
 refusals     reasons not to use Polars
 kinds        the types that both ways treat alike
 polars_run   loads Polars, and runs a frame
