@@ -127,9 +127,8 @@ class ColumnSampler:
                 self._end(fragment, index, step)
         self.row = block[num_steps].copy()
         columns = fragment.columns()
-        lacks_logp = Columns.ACTION_LOGP not in columns and Columns.ACTION_DIST_INPUTS in columns
-        if explore and self.with_logp and lacks_logp:
-            columns[Columns.ACTION_LOGP] = self._logp(columns)
+        if explore and self.with_logp:
+            self._add_logp(columns)
         return Rollout(columns, fragment.valid(), fragment.next_obs(), state_in, 0, fragment.restarted)
 
     def _state_as_arrays(self) -> dict[str, Any] | None:
@@ -152,11 +151,12 @@ class ColumnSampler:
         self.state = dict(kept.pop(Columns.STATE_OUT))
         return {key: value.squeeze(1) if torch.is_tensor(value) else value for key, value in kept.items()}
 
-    def _logp(self, columns: dict[str, np.ndarray]) -> np.ndarray:
+    def _add_logp(self, columns: dict[str, np.ndarray]) -> None:
+        if Columns.ACTION_LOGP in columns or Columns.ACTION_DIST_INPUTS not in columns:
+            return
         inputs = torch.from_numpy(columns[Columns.ACTION_DIST_INPUTS])
         actions = torch.from_numpy(columns[Columns.ACTIONS])
-        logp: np.ndarray = self.source.distribution(inputs, True).logp(actions).numpy()
-        return logp
+        columns[Columns.ACTION_LOGP] = self.source.distribution(inputs, True).logp(actions).numpy()
 
     def _end(self, fragment: _Fragment, index: int, step: Step) -> None:
         for lane in step.restarted:
