@@ -86,14 +86,13 @@ class ColumnSampler:
             t_per_step: Growth of ``t`` with each step of the lanes; default their number.
             random_actions: True to act at random, without the module.
         """
-        count = self.lanes.num_lanes
+        count, source, meter = self.lanes.num_lanes, self.source, self.meter
         growth = count if t_per_step is None else t_per_step
         assert self.row is not None
         block = np.empty((num_steps + 1, count, *self.observations.shape), self.observations.dtype)
         block[0] = self.row
         # The steps below are the hot path: what plain vectors and modules do not need is skipped.
         is_plain = self.state is None and self.device.type == "cpu"
-        source, meter = self.source, self.meter
         keeps_outs = source.prepare(explore and is_plain and not random_actions)
         fragment = _Fragment(num_steps, count, block, keeps_outs)
         for_env = None if self.actions.keeps else self.actions.for_env
