@@ -26,7 +26,7 @@ def net(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
 
 
 class Bare:
-    """What both have in common: an environment, a ring of its steps, and one update for each step.
+    """The part that both have in common: an environment, a ring of its steps, and one update for each step.
 
     Args:
         settings: Its sizes.

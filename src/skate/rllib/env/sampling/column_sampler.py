@@ -86,14 +86,13 @@ class ColumnSampler:
             t_per_step: Growth of ``t`` with each step of the lanes; default their number.
             random_actions: True to act at random, without the module.
         """
-        count = self.lanes.num_lanes
+        count, source, meter = self.lanes.num_lanes, self.source, self.meter
         growth = count if t_per_step is None else t_per_step
         assert self.row is not None
         block = np.empty((num_steps + 1, count, *self.observations.shape), self.observations.dtype)
         block[0] = self.row
         # The steps below are the hot path: what plain vectors and modules do not need is skipped.
         is_plain = self.state is None and self.device.type == "cpu"
-        source, meter = self.source, self.meter
         keeps_outs = source.prepare(explore and is_plain and not random_actions)
         fragment = _Fragment(num_steps, count, block, keeps_outs)
         for_env = None if self.actions.keeps else self.actions.for_env
@@ -127,9 +126,8 @@ class ColumnSampler:
                 self._end(fragment, index, step)
         self.row = block[num_steps].copy()
         columns = fragment.columns()
-        lacks_logp = Columns.ACTION_LOGP not in columns and Columns.ACTION_DIST_INPUTS in columns
-        if explore and self.with_logp and lacks_logp:
-            columns[Columns.ACTION_LOGP] = self._logp(columns)
+        if explore and self.with_logp:
+            self._add_logp(columns)
         return Rollout(columns, fragment.valid(), fragment.next_obs(), state_in, 0, fragment.restarted)
 
     def _state_as_arrays(self) -> dict[str, Any] | None:
@@ -152,11 +150,12 @@ class ColumnSampler:
         self.state = dict(kept.pop(Columns.STATE_OUT))
         return {key: value.squeeze(1) if torch.is_tensor(value) else value for key, value in kept.items()}
 
-    def _logp(self, columns: dict[str, np.ndarray]) -> np.ndarray:
+    def _add_logp(self, columns: dict[str, np.ndarray]) -> None:
+        if Columns.ACTION_LOGP in columns or Columns.ACTION_DIST_INPUTS not in columns:
+            return
         inputs = torch.from_numpy(columns[Columns.ACTION_DIST_INPUTS])
         actions = torch.from_numpy(columns[Columns.ACTIONS])
-        logp: np.ndarray = self.source.distribution(inputs, True).logp(actions).numpy()
-        return logp
+        columns[Columns.ACTION_LOGP] = self.source.distribution(inputs, True).logp(actions).numpy()
 
     def _end(self, fragment: _Fragment, index: int, step: Step) -> None:
         for lane in step.restarted:
