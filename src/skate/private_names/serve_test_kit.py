@@ -158,7 +158,7 @@ def get_application_url(
 
 def request_with_retries(timeout: float = 30, app_name: str = DEFAULT_APP) -> Any:
     """Send GET to an application until it answers, and return the response. Raises TimeoutError."""
-    import httpx  # of Serve's clients alone
+    import httpx  # optional: of tests alone
 
     answers: list[Any] = []
 
