@@ -72,7 +72,7 @@ SHARE_OF_ANY: dict[str, int] = {
     "launcher": 1,
     "llm": 4,
     "node": 3,
-    "private_names": 11,
+    "private_names": 9,
     "rllib": 26,
     "runtime_env": 8,
     "serve": 14,

@@ -67,7 +67,7 @@ ALLOWED_NAMES = {
 # fmt: off
 OPTIONAL = {
     "ConfigSpace", "IPython", "ax", "bayes_opt", "click", "cloudpickle", "cv2", "dask", "deepspeed", "distributed",
-    "fastapi", "fsspec", "grpc", "grpc_reflection", "hpbandster", "hyperopt", "jax", "joblib", "msgpack", "nevergrad",
+    "fastapi", "fsspec", "grpc", "grpc_reflection", "hpbandster", "httpx", "hyperopt", "jax", "joblib", "msgpack", "nevergrad",
     "numpy", "open_spiel", "opentelemetry", "optuna", "pandas", "polars", "prometheus_client", "psutil", "pyarrow", "pyspiel",
     "rich", "starlette", "tensorflow", "torch", "tqdm", "transformers", "uvicorn", "uvloop", "xgboost", "yaml", "zoopt",
 }

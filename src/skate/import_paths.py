@@ -64,7 +64,7 @@ _SERVE_TEST_KIT = (
     "Accumulator", "Barrier", "Counter", "GetPID", "SharedCounter", "SharedFlag", "check_apps_running",
     "check_deployment_status", "check_num_alive_nodes", "check_num_replicas_eq", "check_num_replicas_gte",
     "check_num_replicas_lte", "check_running", "get_application_url", "get_application_urls", "get_deployment_details",
-    "get_node_id", "get_num_alive_replicas", "request_with_retries", "send_signal_on_cancellation", "tlog",
+    "get_node_id", "get_num_alive_replicas", "get_pid_entrypoint", "request_with_retries", "send_signal_on_cancellation", "tlog",
 )  # fmt: skip
 _REQUESTS = (
     "ChatCompletionRequest", "CompletionRequest", "DetokenizeRequest", "EmbeddingChatRequest", "EmbeddingCompletionRequest",

@@ -11,7 +11,7 @@ import pytest
 NAMED = {
     "ray": """
         ray.cloudpickle ray.experimental.dynamic_resources ray.experimental.internal_kv ray.runtime_env.runtime_env
-        ray.util.debugpy ray.util.helpers ray.util.iter ray.util.pdb ray.util.queue ray.util.rpdb ray.util.state
+        ray.util.debugpy ray.util.helpers ray.util.iter ray.util.pdb ray.util.rpdb
         ray.util.tpu ray.util.tracing
     """,
     "ray.data": """

@@ -273,4 +273,4 @@ def test_a_function_is_called_with_the_value_or_the_failure():
         done = threading.Event()
         divide.remote(by)._on_completed(lambda found, done=done: (seen.append(found), done.set()))
         assert done.wait(20)
-    assert seen[0] == 1.0 and isinstance(seen[1], ZeroDivisionError)
+    assert seen[0] == 1.0 and isinstance(seen[1], ray.exceptions.RayTaskError)

@@ -158,7 +158,7 @@ def get_application_url(
 
 def request_with_retries(timeout: float = 30, app_name: str = DEFAULT_APP) -> Any:
     """Send GET to an application until it answers, and return the response. Raises TimeoutError."""
-    import httpx  # of Serve's clients alone
+    import httpx  # optional: of tests alone
 
     answers: list[Any] = []
 
@@ -179,9 +179,12 @@ def request_with_retries(timeout: float = 30, app_name: str = DEFAULT_APP) -> An
 # nodes
 
 
-def get_node_id() -> str:
-    """Return the id of this node."""
-    return skate.get_runtime_context().get_node_id()
+def _node_id() -> str:
+    return str(skate.get_runtime_context().get_node_id())
+
+
+#: A remote function that returns the id of the node that it runs on.
+get_node_id = skate.remote(num_cpus=0)(_node_id)
 
 
 def check_num_alive_nodes(target: int) -> bool:
@@ -211,11 +214,15 @@ async def send_signal_on_cancellation(signal_actor: Any) -> AsyncIterator[None]:
         raise RuntimeError("nobody cancelled the block of send_signal_on_cancellation within 100 s")
 
 
-class GetPID:
+class _GetPID:
     """A deployment that answers with its process id."""
 
     def __call__(self) -> int:
         return os.getpid()
+
+
+GetPID = serve.deployment(name="GetPID")(_GetPID)
+get_pid_entrypoint = GetPID.bind()
 
 
 @skate.remote(num_cpus=0)

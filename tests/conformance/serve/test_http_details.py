@@ -59,7 +59,7 @@ class Answers:
         if what == "model":
             return await self.model(serve.get_multiplexed_model_id())
         try:
-            await asyncio.sleep(float(what))
+            await asyncio.sleep(float(what))  # the work itself
         except asyncio.CancelledError:
             self.ends[what] = "cancelled"
             raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -115,7 +116,8 @@ def test_actors_of_test_programs(server: str) -> None:
     waiting = target.wait.remote()
     ray.get([target.inc.remote(), target.inc.remote()])
     ray.get(waiting, timeout=30)
-    assert kit.get_node_id() == ray.get_runtime_context().get_node_id() and kit.check_num_alive_nodes(1)
+    node = ray.get(kit.get_node_id.remote())
+    assert node == ray.get_runtime_context().get_node_id() and kit.check_num_alive_nodes(1)
 
 
 def test_run_without_waiting(server: str) -> None:
@@ -124,3 +126,9 @@ def test_run_without_waiting(server: str) -> None:
     again = serve._run_many([serve.RunTarget(Served.bind(), name="later", route_prefix=None)])
     assert [each.deployment_name for each in again] == ["Served"]
     serve.delete("later")
+
+
+def test_an_application_that_tells_its_process(server: str) -> None:
+    handle = serve.run(kit.get_pid_entrypoint, name="pid", route_prefix=None)
+    assert handle.remote().result(timeout_s=30) != os.getpid()
+    serve.delete("pid")

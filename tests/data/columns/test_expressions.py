@@ -223,6 +223,7 @@ EMPTY_MATCHES = ("", "x*", "(a)|(b)?", r"\b", "^", ".*")
         (lambda: col("l").list.sort("up"), ValueError, "ascending"),
         (lambda: col("st").struct[1.5], TypeError, "strings or integers"),
         *((partial(s.str.split_regex, each), ValueError, "between two characters") for each in EMPTY_MATCHES),
+        (lambda: s.str.split(""), ValueError, "at least one character"),
         (lambda: values(s.str.split_regex("(")), pa.ArrowInvalid, "Invalid regular expression"),
         (lambda: random(seed=-1), ValueError, "seed"),
         (lambda: udf(5), TypeError, "return_dtype"),

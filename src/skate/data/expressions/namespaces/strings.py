@@ -131,7 +131,9 @@ class StringNamespace(Namespace):
         return self._call("count_regex", "count_substring_regex", pattern, *args, **kwargs)
 
     def split(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
-        """Split at occurrences of a text."""
+        """Split at occurrences of a text. Raises ValueError if it is empty."""
+        if not pattern:
+            raise ValueError("split() got an empty text; use one with at least one character")
         return self._call("split", "split_pattern", pattern, *args, **kwargs)
 
     def split_regex(self, pattern: str, *args: Any, **kwargs: Any) -> Expr:
