@@ -8,8 +8,8 @@ import pickle
 import numpy as np
 import pytest
 
+from skate.rllib.utils.metrics.logged_values import Deferred
 from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
-from skate.rllib.utils.metrics.statistics import Deferred
 
 
 def test_each_way_to_reduce() -> None:

@@ -10,62 +10,15 @@ import math
 import time
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, SupportsFloat
 
 import numpy as np
 
+from skate.rllib.utils.metrics.logged_values import NUMBERS, SHIPPED, detached, is_nan, plain, plain_list
+
 DEFAULT_EMA_COEFF = 0.01
 DEFAULT_PERCENTILES = (0, 50, 75, 90, 95, 99, 100)
-
-
-def plain(value: Any) -> Any:
-    """Return a number for a tensor or an array of one element; other values as they are."""
-    if hasattr(value, "item") and getattr(value, "ndim", 0) == 0:
-        return value.item()
-    return value
-
-
-def detached(value: Any) -> Any:
-    """Return a tensor without its graph; other values as they are."""
-    return value.detach() if hasattr(value, "detach") else value
-
-
-class Deferred:
-    """A figure that is computed when it is read first, of values that do not change until then; pickled as the number."""
-
-    __slots__ = ("_compute", "_found")
-
-    ndim = 0
-
-    def __init__(self, compute: Callable[[], Any]) -> None:
-        self._compute: Callable[[], Any] | None = compute
-        self._found: Any = None
-
-    def item(self) -> Any:
-        """Return the figure."""
-        if self._compute is not None:
-            self._found, self._compute = plain(self._compute()), None
-        return self._found
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return plain, (self.item(),)
-
-
-_NUMBERS = frozenset((int, float, bool))
-_SHIPPED = _NUMBERS | {Deferred}
-
-
-def plain_list(values: Collection[Any]) -> list[Any]:
-    """Return each value as `plain` does; numbers, which most are, need no call."""
-    if _NUMBERS.issuperset(map(type, values)):
-        return list(values)
-    return [plain(value) for value in values]
-
-
-def is_nan(value: Any) -> bool:
-    """True if the value is a number and not one."""
-    return isinstance(value, float) and math.isnan(value)
 
 
 class Statistic:
@@ -209,10 +162,10 @@ class Series(Statistic):
         return not self.values
 
     def push(self, value: Any) -> None:
-        self.values.append(value if type(value) in _NUMBERS else detached(value))
+        self.values.append(value if type(value) in NUMBERS else detached(value))
 
     def extend(self, values: Iterable[Any]) -> None:
-        self.values.extend([value if type(value) in _NUMBERS else detached(value) for value in values])
+        self.values.extend([value if type(value) in NUMBERS else detached(value) for value in values])
 
     def merge(self, others: Sequence[Any]) -> None:
         self.spans_rounds = self.spans_rounds or self.window is not None
@@ -226,7 +179,7 @@ class Series(Statistic):
 
     def absorb(self, other: Any) -> None:
         fits = self.window is None or len(other.values) <= self.window == self.values.maxlen
-        if fits and type(self).merge is Series.merge and _SHIPPED.issuperset(map(type, other.values)):
+        if fits and type(self).merge is Series.merge and SHIPPED.issuperset(map(type, other.values)):
             self.spans_rounds = self.spans_rounds or self.window is not None
             self.values.extend(other.values)
             other.values.clear()
@@ -248,7 +201,7 @@ class Series(Statistic):
     def ship(self) -> Statistic:
         shipped: Series = self._copied()
         shipped.spans_rounds = False
-        if not _SHIPPED.issuperset(map(type, self.values)):
+        if not SHIPPED.issuperset(map(type, self.values)):
             shipped.values = deque(plain_list(self.values), maxlen=self.window)
         self.values = deque(maxlen=self.window)
         return shipped

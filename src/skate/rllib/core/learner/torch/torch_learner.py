@@ -29,7 +29,7 @@ from skate.rllib.core.learner.torch.gradients import clip_gradients, global_norm
 from skate.rllib.core.learner.torch.plain_step import can_step_plainly, leaves_gradients_alone, plain_step
 from skate.rllib.core.rl_module.torch.torch_rl_module import to_tensors
 from skate.rllib.policy.sample_batch import MultiAgentBatch
-from skate.rllib.utils.metrics.statistics import Deferred
+from skate.rllib.utils.metrics.logged_values import Deferred
 
 _log = logging.getLogger(__name__)
 
