@@ -25,6 +25,7 @@ SOURCE = Path(ray.__file__).parent
 MAY_NAME_LOOPBACK = {
     "protocol/values.py",
     "private_names/cluster_test_kit.py",
+    "private_names/serve_constants.py",
     "util/tpu.py",
     "serve/config/http.py",
     "serve/command/deploy_verbs.py",
