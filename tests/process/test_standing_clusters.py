@@ -163,8 +163,15 @@ def test_output_is_read_of_all_nodes_by_a_cursor(kept_pair: Pair, program: Calla
         + """
     from skate.util.state import get_log, overview
 
-    assert [ray.get(look.options(resources=on(ip)).remote(f"at {ip}"))[1] for ip in IPS] == IPS
-    find = lambda: [row for row in overview.kept(10) if row["stream"] == "out" and row["end"] and row["node_ip"] in IPS]
+    @ray.remote(num_cpus=0)
+    def said_by(text):
+        print("said", text)
+        return os.getpid()
+
+    # The nodes keep output of earlier programs as well.
+    pids = {ip: ray.get(said_by.options(resources=on(ip)).remote(f"at {ip}")) for ip in IPS}
+    are_here = lambda row: row["stream"] == "out" and row["end"] and pids.get(row["node_ip"]) == row["pid"]
+    find = lambda: [row for row in overview.kept(10) if are_here(row)]
     streams = wait_for(lambda: found if len(found := find()) >= 2 else None, 20, "the output of both nodes")
     of_node = {row["node_ip"]: row for row in streams}
     name = lambda row, node: f"{row['node_id'][:16]}:{row['pid']}.out" if node else f"{row['pid']}.out"
