@@ -191,7 +191,9 @@ def test_driver_that_does_not_print_holds_up_its_own_workers_only(
 
     ref = flood.remote()
     print("pid", os.getpid(), flush=True)
-    print(ray.get(ref), flush=True)
+    # One write: print() writes the end of the line apart, and lines of the worker may come between.
+    sys.stdout.write(ray.get(ref) + "\\n")
+    sys.stdout.flush()
     """,
         **node.environment,
     )
