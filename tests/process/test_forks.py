@@ -242,6 +242,31 @@ def test_multiprocessing_and_programs_in_tasks(run: Callable[..., Program]) -> N
     assert done.lines[-1] == "[(0, 0), (0, 1), (0, 2)]", done.story()
 
 
+def test_child_of_a_task_that_is_terminated_at_once_ends(run: Callable[..., Program]) -> None:
+    """As multiprocessing ends the processes of a pool that had nothing to do yet."""
+    done = run(
+        """
+        import os, signal, time
+        ray.init(START)
+
+        @ray.remote
+        def ends():
+            found = set()
+            for _ in range(100):
+                pid = os.fork()
+                if pid == 0:
+                    time.sleep(10)
+                    os._exit(1)
+                os.kill(pid, signal.SIGTERM)
+                found.add(os.waitpid(pid, 0)[1])
+            return found
+
+        print(ray.get(ends.remote()))
+        """
+    )
+    assert done.lines[-1] == "{15}", done.story()
+
+
 def test_program_that_a_driver_starts_outlives_no_session_and_holds_none(run: Callable[..., Program]) -> None:
     """A child of the driver inherits none of the session's descriptors, so it cannot keep workers alive."""
     run(

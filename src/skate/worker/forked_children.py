@@ -29,8 +29,26 @@ class DetachedExecutor(Executor):
 
 
 def guard(executor: Executor) -> None:
-    """Register the detaching of forked children. Call it once, in a fresh worker."""
-    os.register_at_fork(after_in_child=lambda: _detach(executor))
+    """Register the detaching of forked children. Call it once, in a fresh worker.
+
+    SIGTERM is blocked from before a fork until the child has detached: Python drops signals that arrive in between, so
+    a child of multiprocessing that its parent ends at once would live on.
+    """
+    masks = threading.local()
+
+    def block() -> None:
+        masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+
+    def unblock() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.before)
+
+    def detach() -> None:
+        try:
+            _detach(executor)
+        finally:
+            unblock()
+
+    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=detach)
 
 
 def _detach(executor: Executor) -> None:
