@@ -12,12 +12,14 @@ from benchmarks.rllib.settings import Settings
 GAMMA, LAMBDA, CLIP = 0.99, 0.95, 0.2
 
 
-def net(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
-    """Return dense layers with tanh between them."""
+def net(
+    inputs: int, hidden: tuple[int, ...], outputs: int, activation: type[nn.Module] = nn.Tanh
+) -> nn.Sequential:
+    """Return dense layers with an activation between them."""
     widths = (inputs, *hidden)
     layers: list[nn.Module] = []
     for before, after in zip(widths, widths[1:], strict=False):
-        layers += [nn.Linear(before, after), nn.Tanh()]
+        layers += [nn.Linear(before, after), activation()]
     return nn.Sequential(*layers, nn.Linear(widths[-1], outputs))
 
 

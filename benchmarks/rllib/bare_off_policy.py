@@ -11,18 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from benchmarks.rllib.bare import net
 from benchmarks.rllib.settings import BEFORE_LEARNING, Settings
 
 GAMMA, CAPACITY = 0.99, 50_000
-
-
-def net(inputs: int, hidden: tuple[int, ...], outputs: int) -> nn.Sequential:
-    """Return dense layers with rectifiers between them."""
-    widths = (inputs, *hidden)
-    layers: list[nn.Module] = []
-    for before, after in zip(widths, widths[1:], strict=False):
-        layers += [nn.Linear(before, after), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(widths[-1], outputs))
 
 
 class Bare:
@@ -88,7 +80,7 @@ class BareDQN(Bare):
     def __init__(self, settings: Settings, seed: int = 1) -> None:
         super().__init__(settings, seed)
         self.choices = int(self.env.action_space.n)  # type: ignore[attr-defined]
-        self.values = net(self.size, settings.hidden, self.choices)
+        self.values = net(self.size, settings.hidden, self.choices, nn.ReLU)
         self.target = copy.deepcopy(self.values).requires_grad_(False)
         self.parameters = list(self.values.parameters())
         self.optimizer = torch.optim.Adam(self.parameters, lr=settings.lr, fused=True)
@@ -125,8 +117,10 @@ class BareSAC(Bare):
         space = self.env.action_space
         assert isinstance(space, gym.spaces.Box)
         self.width, self.bound = int(np.prod(space.shape)), space.high
-        self.policy = net(self.size, settings.hidden, 2 * self.width)
-        self.critics = nn.ModuleList(net(self.size + self.width, settings.hidden, 1) for _ in range(2))
+        self.policy = net(self.size, settings.hidden, 2 * self.width, nn.ReLU)
+        self.critics = nn.ModuleList(
+            net(self.size + self.width, settings.hidden, 1, nn.ReLU) for _ in range(2)
+        )
         self.targets = copy.deepcopy(self.critics).requires_grad_(False)
         self.log_alpha = torch.zeros(1, requires_grad=True)
         self.of_critics, self.of_targets = list(self.critics.parameters()), list(self.targets.parameters())

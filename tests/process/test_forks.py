@@ -246,7 +246,7 @@ def test_child_of_a_task_that_is_terminated_at_once_ends(run: Callable[..., Prog
     """As multiprocessing ends the processes of a pool that had nothing to do yet."""
     done = run(
         """
-        import os, signal, time
+        import os, signal
         ray.init(START)
 
         @ray.remote
@@ -255,8 +255,8 @@ def test_child_of_a_task_that_is_terminated_at_once_ends(run: Callable[..., Prog
             for _ in range(100):
                 pid = os.fork()
                 if pid == 0:
-                    time.sleep(10)
-                    os._exit(1)
+                    signal.alarm(10)  # a child that lost the signal ends by this one
+                    signal.pause()
                 os.kill(pid, signal.SIGTERM)
                 found.add(os.waitpid(pid, 0)[1])
             return found

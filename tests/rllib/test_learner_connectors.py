@@ -107,6 +107,16 @@ def by_observation(batch: dict[str, Any]) -> dict[str, np.ndarray]:
     }
 
 
+def with_agents(config: Any, agents: int) -> Any:
+    """Return a configuration for one agent, or with CartPoles for several, each with a policy of its own."""
+    if not agents:
+        return config
+    config = config.environment(make_multi_agent("CartPole-v1"), env_config={"num_agents": agents})
+    return config.multi_agent(
+        policies={"p0", "p1"}, policy_mapping_fn=lambda agent, episode, **kw: f"p{agent}"
+    )
+
+
 @pytest.mark.parametrize(
     "settings", [{}, {"lambda_": 0.9, "gamma": 0.9}, {"use_gae": False, "use_critic": False}]
 )
@@ -286,12 +296,7 @@ def test_an_algorithm_with_an_own_connector_learns_from_episodes(agents: int) ->
         .rl_module(model_config={"fcnet_hiddens": [8]})
         .debugging(seed=1)
     )
-    if agents:
-        config = config.environment(make_multi_agent("CartPole-v1"), env_config={"num_agents": agents})
-        config = config.multi_agent(
-            policies={"p0", "p1"}, policy_mapping_fn=lambda agent, episode, **kw: f"p{agent}"
-        )
-    algorithm = config.build_algo()
+    algorithm = with_agents(config, agents).build_algo()
     result = algorithm.train()
     algorithm.stop()
     # Each agent's chunk has one row more.
@@ -343,12 +348,7 @@ def test_an_own_connector_sees_what_a_replay_buffer_draws(agents: int) -> None:
         .reporting(min_sample_timesteps_per_iteration=60)
         .debugging(seed=1)
     )
-    if agents:
-        config = config.environment(make_multi_agent("CartPole-v1"), env_config={"num_agents": agents})
-        config = config.multi_agent(
-            policies={"p0", "p1"}, policy_mapping_fn=lambda agent, episode, **kw: f"p{agent}"
-        )
-    algorithm = config.build_algo()
+    algorithm = with_agents(config, agents).build_algo()
     learned = algorithm.train()["learners"]["p0" if agents else "default_policy"]
     assert drawn and all(each == [1] * (32 if agents else 16) for each in drawn) and all(weighed)
     # Without rewards of 1, values that are hardly above zero are off by little.
