@@ -132,13 +132,19 @@ class Command:
         supervisor = self._supervisor.fileno()
         for fd in (ended, supervisor, output):
             self._poll.register(fd, select.POLLIN)
+        self._obey(b"")  # a request to stop may have come together with that to run
         has_ended = False
         while not has_ended or (self._killed_at and _below()):
             ready = {fd for fd, _ in self._poll.poll(self._timeout_ms())}
             if output in ready and not _copy(output, log):
                 self._poll.unregister(output)
             if supervisor in ready:
-                self._obey(supervisor)
+                data = self._supervisor.recv(_PIECE_BYTES)
+                if data:
+                    self._obey(data)
+                else:
+                    self._poll.unregister(supervisor)
+                    _signal_all(signal.SIGKILL)
             if self._killed_at and time.monotonic() >= self._killed_at:
                 self._killed_at = 0.0
                 _signal_all(signal.SIGKILL)
@@ -155,13 +161,8 @@ class Command:
             return 1000.0
         return min(50.0, max(0.0, self._killed_at - time.monotonic()) * 1000)
 
-    def _obey(self, supervisor: int) -> None:
-        """Stop or kill the command, as the supervisor asks; kill it if that has died."""
-        data = self._supervisor.recv(_PIECE_BYTES)
-        if not data:
-            self._poll.unregister(supervisor)
-            _signal_all(signal.SIGKILL)
-            return
+    def _obey(self, data: bytes) -> None:
+        """Stop or kill the command, as the supervisor asks."""
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         for line in lines:
             request = json.loads(line)
