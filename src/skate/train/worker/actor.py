@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from skate.train.worker import session as sessions
+from skate.train.worker.allocator import keep_freed_memory
 from skate.train.worker.session import Session
 from skate.train.worker.train_function import call
 
@@ -65,6 +66,7 @@ class TrainWorker:
         session = self._session
         assert session is not None
         self._thread = threading.get_ident()
+        keep_freed_memory()
         try:
             with around():
                 value = call(function, config)
