@@ -300,8 +300,8 @@ def test_metadata_is_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_what_is_no_checkpoint_says_so(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="no folder"):
-        Checkpoint.from_directory(tmp_path / "none")
+    with pytest.raises(FileNotFoundError, match="never written"):
+        Checkpoint.from_directory(tmp_path / "none").to_directory()
     (tmp_path / "file").write_text("")
     with pytest.raises(NotADirectoryError, match="folder of its own"):
         Checkpoint.from_directory(tmp_path / "file")

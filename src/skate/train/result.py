@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.train.checkpoint import Checkpoint
 from skate.train.configs import CheckpointConfig
+from skate.train.storage import filesystem as files
 from skate.train.storage.retention_policy import score
 from skate.train.storage.run_folder import RunFolder
 from skate.widgets import html_table
@@ -88,6 +89,8 @@ class Result:
         folder = RunFolder(parent or ".", name, storage_filesystem)
         history = History(folder, CheckpointConfig())
         if not any(True for _ in history.journal.entries()):
+            if not files.exists(storage_filesystem, folder.path):
+                raise RuntimeError(f"Experiment folder {folder.path} doesn't exist.")
             raise RuntimeError(f"there is no run at {given!r}: the folder has no journal")
         history.load(recover=False)
         return result_of(history, None)

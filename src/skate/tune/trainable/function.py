@@ -181,8 +181,8 @@ def _metrics(value: Any) -> dict[str, Any]:
         return dict(value)
     if isinstance(value, (int, float)) or hasattr(value, "__float__"):
         return {"_metric": value}
-    raise TypeError(
-        f"a trainable function must return or yield a dict of metrics, or one number, got "
+    raise ValueError(
+        "Invalid return or yield value: a trainable function returns or yields a dict of metrics, or one number, not "
         f"{type(value).__name__}: {value!r:.80}"
     )
 
