@@ -378,6 +378,10 @@ def _scheduler_of(config: TuneConfig) -> TrialScheduler:
         raise TypeError(
             f"scheduler must be a TrialScheduler, or the name of one, got {type(given).__name__}: {given!r:.80}"
         )
+    if config.reuse_actors and not given.reuses_actors:
+        raise ValueError(
+            f"{type(given).__name__} cannot be used with `reuse_actors=True`: the resources of an actor stay as they are"
+        )
     metric = config.metric if isinstance(config.metric, str) else None
     mode = config.mode if isinstance(config.mode, str) else None
     if not given.set_search_properties(metric, mode):
