@@ -179,6 +179,7 @@ def run(
     Raises RuntimeError, with the cause, if a replica fails to start or the cluster is too small for it;
     TypeError if `target` is not an application; ValueError for an invalid route prefix.
     """
+    checked_prefix(route_prefix)
     if _local_testing_mode:
         from skate.serve.local_testing_mode import run_locally  # runs in this process
 
@@ -215,6 +216,8 @@ def run_many(
     """
     if not targets:
         raise ValueError("No applications provided. run_many takes a list of RunTargets")
+    for each in targets:
+        checked_prefix(each.route_prefix)
     if _local_testing_mode:
         from skate.serve.local_testing_mode import run_locally  # imported only if used
 
@@ -269,8 +272,6 @@ def _run_targets(
     controller_options: ControllerOptions | dict[str, Any] | None,
     options: HTTPOptions | None,
 ) -> list[DeploymentHandle]:
-    for each in targets:
-        checked_prefix(each.route_prefix)
     if skate.is_initialized():
         _prepare()
     built = [build(each.target, each.name, each.route_prefix) for each in targets]
