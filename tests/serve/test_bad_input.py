@@ -113,7 +113,7 @@ def test_a_replica_that_is_ill_from_the_beginning(port: int) -> None:
 
 
 def test_constructor_arguments_that_cannot_be_sent(port: int) -> None:
-    with pytest.raises(TypeError, match="arguments of the deployment 'Plain' cannot be sent.*lock"):
+    with pytest.raises(TypeError, match="Could not serialize the deployment init args of 'Plain'.*lock"):
         serve.run(Plain.bind(threading.Lock()), name="lock", route_prefix="/lock")
 
 

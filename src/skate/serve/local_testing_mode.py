@@ -175,7 +175,7 @@ class _Making:
             (bound.init_args, bound.init_kwargs),
             (Application, Deployment),
             self.handle_of,
-            f"the arguments of the deployment {bound.name!r} cannot be sent to a replica",
+            f"Could not serialize the deployment init args of {bound.name!r}, which are sent to its replicas",
         )
         args, kwargs = pickle.loads(blob)
         for option in {"num_gpus", "runtime_env"} & (bound.ray_actor_options or {}).keys():
