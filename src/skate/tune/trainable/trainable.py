@@ -15,6 +15,7 @@ from skate.train.checkpoint import Checkpoint
 from skate.train.storage import filesystem as files
 from skate.tune.placement import PlacementGroupFactory
 from skate.tune.trainable import session
+from skate.tune.trainable.saved_checkpoint import SavedCheckpoint
 from skate.tune.trainable.session import TrialSpec
 
 #: The duration of `setup` in seconds after which Ray warns.
@@ -62,6 +63,7 @@ class Trainable:
         self._time_since_restore = 0.0
         self._timesteps_total: float | None = None
         self._episodes_total: float | None = None
+        self._last_result: dict[str, Any] = {}
         self.latest_checkpoint: Checkpoint | None = spec.checkpoint if spec else None
 
     # -- for subclasses to define
@@ -124,6 +126,7 @@ class Trainable:
         self._time_since_restore += took
         self._auto_fill(result, took)
         self.log_result(result)
+        self._last_result = result
         return result
 
     def _auto_fill(self, result: dict[str, Any], took: float) -> None:
@@ -174,8 +177,11 @@ class Trainable:
                 break
         return found
 
-    def save(self, checkpoint_dir: str | None = None) -> Checkpoint:
+    def save(self, checkpoint_dir: str | None = None) -> SavedCheckpoint:
         """Save to a folder, a new one if none is given.
+
+        Returns:
+            A `Checkpoint`; it also has itself as `checkpoint`, and the last result as `metrics`.
 
         Raises:
             ValueError: `save_checkpoint` returned the path of another folder.
@@ -195,7 +201,7 @@ class Trainable:
         with open(os.path.join(folder, _STATE), "wb") as file:
             pickle.dump(self._progress(), file)
         self.latest_checkpoint = checkpoint
-        return checkpoint
+        return SavedCheckpoint(checkpoint, self._last_result)
 
     def restore(self, checkpoint_path: Any) -> None:
         """Resume from a saved state.
