@@ -203,9 +203,9 @@ def _one(
 ) -> ExperimentAnalysis:
     found = None
     if resume or resume_config is not None:
-        exists = newest(experiment.folder) > 0
-        if exists:
-            found = resume_config or _resume_of(resume)
+        wanted = resume_config or _resume_of(resume)
+        if newest(experiment.folder) > 0:
+            found = wanted
     return Launch(experiment, tune_config, run_config, found).run()
 
 
