@@ -17,7 +17,7 @@ from skate.serve.config.deployment import LoggingConfig
 from skate.serve.config.http import ControllerOptions, HTTPOptions, ProxyLocation, gRPCOptions
 from skate.serve.context import get_multiplexed_model_id, get_replica_context
 from skate.serve.deployment import Application, deployment
-from skate.serve.exceptions import RayServeException
+from skate.serve.exceptions import NoDeploymentError, RayServeException
 from skate.serve.graph import Built, build, checked_prefix
 from skate.serve.handle.handle import DeploymentHandle
 from skate.serve.identity import (
@@ -417,7 +417,7 @@ def get_app_handle(name: str) -> DeploymentHandle:
     ingress = skate.get(controller.ingress_of.remote(name))
     if ingress is None:
         known = ", ".join(sorted(status().applications)) or "none"
-        raise RayServeException(f"there is no application {name!r}; the applications are: {known}")
+        raise RayServeException(f"Application '{name}' does not exist; the applications are: {known}")
     return DeploymentHandle(ingress, name)
 
 
@@ -429,14 +429,16 @@ def get_deployment_handle(
 ) -> DeploymentHandle:
     """Return a handle to a deployment; inside a deployment, `app_name` defaults to its own application.
 
-    Raises RayServeException if there is no such deployment.
+    Raises NoDeploymentError, which is a KeyError, too, if there is no such deployment.
     """
     if app_name is None:
         from skate.serve.context import current_replica  # known only inside replicas
 
         here = current_replica()
         if here is None:
-            raise RayServeException("get_deployment_handle requires app_name outside of replicas")
+            raise RayServeException(
+                "Please specify an application name when getting a deployment handle outside of a Serve application"
+            )
         app_name = here.app_name
     try:
         controller = watch.controller()
@@ -452,7 +454,9 @@ def get_deployment_handle(
                 if known is None
                 else "its deployments are: " + ", ".join(known.deployments)
             )
-            raise RayServeException(f"application {app_name!r} has no deployment {deployment_name!r}; {have}")
+            raise NoDeploymentError(
+                f"the deployment {deployment_name!r} of the application {app_name!r} does not exist; {have}"
+            )
     return DeploymentHandle(deployment_name, app_name)
 
 

@@ -192,8 +192,7 @@ class _Making:
         context.inner.set(place)
         await servable.make(args, kwargs)
         place.servable_object = servable.object
-        if bound.user_config is not None:
-            await servable.maybe("reconfigure", bound.user_config)
+        await servable.reconfigure(bound.user_config, place.rank)
         return _Local((self.app_name, bound.name), servable, bound._config, place)
 
 

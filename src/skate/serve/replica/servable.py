@@ -12,9 +12,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from skate.serve import context
+from skate.serve.exceptions import RayServeException
 from skate.serve.replica import grpc_method
 
 _END = object()
+
+
+class NoMethodError(RayServeException, AttributeError):
+    """A call names a method that the deployment does not have."""
 
 
 class Method:
@@ -71,7 +76,7 @@ class Servable:
             self.object.initialize_callable(self._concurrency)
 
     def method(self, name: str) -> Method:
-        """Return a method by name. Raise AttributeError, which lists the existing names, if there is none."""
+        """Return a method by name. Raise NoMethodError, which lists the existing names, if there is none."""
         found = self._methods.get(name)
         if found is None:
             found = self._methods[name] = self._find(name)
@@ -82,11 +87,7 @@ class Servable:
             _, kind, own = name.split(":", 2)
             return Method(getattr(grpc_method, kind)(self, own), own)
         if self.is_function:
-            if name != "__call__":
-                raise AttributeError(
-                    f"the deployment {self.name} is a function and has no method {name!r}; call it with handle.remote(...)"
-                )
-            return Method(self.object, name)
+            return Method(self.object, name)  # by any name, as in Ray
         call = getattr(self.object, name, None)
         if (
             call is None
@@ -103,10 +104,10 @@ class Servable:
             if hasattr(type(self.object), "__call__"):  # noqa: B004
                 known.append("__call__")
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise AttributeError(
-                f"the deployment {self.name} has no method {name!r}{hint} Its methods are: "
-                f"{', '.join(known) or 'none'}"
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise NoMethodError(
+                f"Tried to call a method '{name}' that does not exist. Available methods: {known}. The deployment is "
+                f"{self.name}.{hint}"
             )
         return Method(call, name)
 
@@ -114,7 +115,8 @@ class Servable:
         """Call a method and wait for its result."""
         if method.is_generator:
             raise TypeError(
-                f"{self.name}.{method.name} is a generator; call it with handle.options(stream=True)"
+                f"Method '{method.name}' returned a generator. You must use `handle.options(stream=True)` to call "
+                f"generators on a deployment; this one is {self.name}"
             )
         if method.is_async:
             return await method.call(*args, **kwargs)
@@ -131,8 +133,8 @@ class Servable:
             value = await self.call(method, args, kwargs)
             if not hasattr(value, "__aiter__") and not inspect.isgenerator(value):
                 raise TypeError(
-                    f"{self.name}.{method.name} was called with stream=True, but is not a generator: "
-                    f"it returned a {type(value).__name__}"
+                    f"Called method '{method.name}' with `handle.options(stream=True)` but it did not return a generator: "
+                    f"{self.name} returned a {type(value).__name__}"
                 )
             generator = value
         else:
@@ -173,15 +175,39 @@ class Servable:
             pool, functools.partial(around.run, call, *args, **kwargs)
         )
 
-    async def maybe(self, name: str, *args: Any) -> bool:
+    async def maybe(self, name: str, *args: Any, **kwargs: Any) -> bool:
         """Call an optional method of the user's object; return False if it has none."""
         call = None if self.is_function else getattr(self.object, name, None)
         if call is None:
             return False
-        value = call(*args)
+        value = call(*args, **kwargs)
         if inspect.isawaitable(value):
             await value
         return True
+
+    @property
+    def takes_rank(self) -> bool:
+        """True if the user's `reconfigure` takes the rank of its replica."""
+        call = None if self.is_function else getattr(self.object, "reconfigure", None)
+        return call is not None and "rank" in inspect.signature(call).parameters
+
+    async def reconfigure(self, user_config: Any, rank: context.ReplicaRank) -> None:
+        """Pass the user_config, if there is one, to the user's `reconfigure`, and the rank if it takes that.
+
+        Raise ValueError for a function, RayServeException for an object without such a method.
+        """
+        ranked = self.takes_rank
+        if user_config is None and not ranked:
+            return
+        if self.is_function:
+            raise ValueError(
+                f"deployment_def must be a class to use user_config or rank: the deployment {self.name} is a function"
+            )
+        if not await self.maybe("reconfigure", user_config, **({"rank": rank} if ranked else {})):
+            raise RayServeException(
+                f"user_config or rank specified but deployment {self.name} missing reconfigure method, which would take it: "
+                "reconfigure(self, user_config)"
+            )
 
     async def metadata(self) -> dict[str, Any]:
         """Return the metadata that the user's object records (`record_replica_metadata`).
