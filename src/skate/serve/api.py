@@ -308,7 +308,7 @@ def _serve(
     for name, wrong, why in outcomes:
         if wrong:
             cause = getattr(why, "error", why)
-            raise RuntimeError(f"deploying application {name!r} failed: {wrong}") from (
+            raise RuntimeError(f"Deploying application {name} failed: {wrong}") from (
                 cause if isinstance(cause, BaseException) else None
             )
     return listening

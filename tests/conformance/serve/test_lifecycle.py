@@ -194,7 +194,7 @@ def test_constructor_that_fails(server: str) -> None:
 
         def __call__(self) -> None: ...
 
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="Deploying application broken failed: "):
         serve.run(Broken.bind(), name="broken", route_prefix="/broken")
     assert serve.status().applications["broken"].status == "DEPLOY_FAILED"
     serve.delete("broken")
