@@ -93,6 +93,11 @@ def start(
     """
     if kwargs:
         named = {key: value for key, value in kwargs.items() if key in ("host", "port")}
+        old = [key for key in kwargs if key in ("http_host", "http_port", "http_middlewares")]
+        if old:
+            raise ValueError(
+                f"{old[0]} is deprecated, please use serve.start(http_options={{{old[0].removeprefix('http_')!r}: ...}}) instead"
+            )
         if len(named) != len(kwargs):
             raise TypeError(
                 f"serve.start has no argument named {next(key for key in kwargs if key not in named)!r}"
@@ -276,6 +281,7 @@ def _run_targets(
         _prepare()
     built = [build(each.target, each.name, each.route_prefix) for each in targets]
     for app, each in zip(built, targets, strict=True):
+        app.check_ingress()
         _with_logging(app, each.logging_config)
         app.external_scaler = each.external_scaler_enabled
     _serve(built, wait, controller_options, options)

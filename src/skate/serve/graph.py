@@ -68,6 +68,15 @@ class Built:
         """The deployment that receives requests."""
         return self.parts[0].name
 
+    def check_ingress(self) -> None:
+        """Raise RayServeException if more than one deployment serves an ASGI application."""
+        found = [part.name for part in self.parts if part.asgi]
+        if len(found) > 1:
+            raise RayServeException(
+                f'Found multiple FastAPI deployments in application "{self.name}": {", ".join(found)}. Decorate only the one '
+                "that receives requests with @serve.ingress"
+            )
+
 
 def _directory() -> str:
     try:

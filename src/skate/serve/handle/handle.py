@@ -202,7 +202,14 @@ class DeploymentHandle:
         return chosen(self, args, kwargs)
 
     def dispatch(self, selection: Any, *args: Any, **kwargs: Any) -> Any:
-        """Send a request to a chosen replica. Raise ReplicaUnavailableError if it has ended meanwhile."""
+        """Send a request to a chosen replica. Raise ReplicaUnavailableError if it has ended meanwhile, and ValueError if it was
+        chosen through a handle to another deployment.
+        """
+        if selection._router is not self._way():
+            raise ValueError(
+                f"Cannot dispatch a selection created for a different deployment: this handle is for {self.deployment_name!r} in "
+                f"application {self.app_name!r}"
+            )
         return selection._send(args, kwargs, self._stream)
 
     def broadcast(self, method_name: str, *args: Any, **kwargs: Any) -> DeploymentBroadcastResponse:
