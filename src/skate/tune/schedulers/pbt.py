@@ -112,10 +112,11 @@ class PopulationBasedTraining(FIFOScheduler):
         Raises:
             ValueError: there is no metric, or a searcher chooses the configurations, too.
         """
-        if isinstance(tune_controller.search_alg, SearchGenerator):
+        search = getattr(tune_controller, "search_alg", None)
+        if isinstance(search, SearchGenerator):
             raise ValueError(
                 f"Search algorithms cannot be used with {type(self).__name__} schedulers. Please remove the search_alg "
-                f"{type(tune_controller.search_alg.searcher).__name__}"
+                f"{type(search.searcher).__name__}"
             )
         self._require_choice()
         self._states[trial.trial_id] = State(trial.experiment_tag)
