@@ -235,7 +235,7 @@ def test_settings_that_are_something_else() -> None:
 def test_a_dataset_that_was_not_given(tmp_path: Path) -> None:
     failure = failure_of(lambda: train.get_dataset_shard("test"), tmp_path)
     assert isinstance(failure, KeyError)
-    assert "no dataset 'test' was given to the trainer; datasets={...} has: none" in str(failure)
+    assert "Dataset shard for 'test' not found. The trainer was given datasets={...} of: none" in str(failure)
 
 
 def test_a_function_that_cannot_be_sent(tmp_path: Path) -> None:

@@ -118,7 +118,8 @@ class Checkpoint:
 
     def __fspath__(self) -> str:
         raise TypeError(
-            "a Checkpoint is not a path; use `with checkpoint.as_directory() as folder:` or checkpoint.to_directory()"
+            "You cannot use `Checkpoint` objects directly as paths. Use `with checkpoint.as_directory() as folder:` or "
+            "`checkpoint.to_directory()`"
         )
 
 

@@ -52,7 +52,9 @@ class Result:
     @property
     def config(self) -> Any:
         """Rejected: a run has no config."""
-        raise DeprecationWarning("Result.config has been removed; use the train_loop_config of the trainer")
+        raise DeprecationWarning(
+            "The `config` property for a `ray.train.Result` is deprecated: use the train_loop_config of the trainer"
+        )
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint | None:
         """Return the kept checkpoint whose metric is the largest ("max") or smallest ("min"); None if none was kept.
