@@ -36,7 +36,7 @@ def fit(tmp_path: Path, trainable: Any = function, space: Any = None, run: Any =
 
 @pytest.mark.usefixtures("session")
 def test_an_unknown_metric_names_the_reported_ones(tmp_path: Path) -> None:
-    with pytest.raises(tune.TuneError, match=r"'los', which .* does not report; it reports: loss"):
+    with pytest.raises(tune.TuneError, match=r"the specified metric\(s\) `los` that .*: .* reports loss"):
         fit(tmp_path, metric="los", mode="min")
 
 
