@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import warnings
 
+import numpy as np
 import pytest
 from ray import train, tune
 from ray.tune import Checkpoint
@@ -16,6 +17,7 @@ from ray.tune.schedulers import (
     ResourceChangingScheduler,
 )
 from ray.tune.search import BasicVariantGenerator, ConcurrencyLimiter, Searcher
+from ray.tune.stopper import Stopper, TimeoutStopper
 
 
 class Climbing(tune.Trainable):
@@ -93,6 +95,44 @@ def test_a_checkpoint_saved_elsewhere_is_refused(tmp_path):
 def test_a_checkpoint_that_is_gone_is_not_restored(tmp_path):
     with pytest.raises(ValueError, match="Could not recover from checkpoint as it does not exist"):
         Climbing({}).restore(str(tmp_path / "gone"))
+
+
+# -- spaces, stoppers and reporters
+
+
+@pytest.mark.parametrize(
+    "domain", [tune.uniform(0, 1), tune.loguniform(1, 9), tune.randint(0, 9), tune.randn(0, 1)]
+)
+def test_several_numbers_of_a_domain_are_an_array(domain):
+    found = domain.sample(size=3, random_state=3)
+    assert isinstance(found, np.ndarray) and found.shape == (3,)
+
+
+def test_a_seed_is_one_of_numpy_s_new_generators():
+    assert tune.uniform(0, 1).sample(random_state=3) == np.random.default_rng(3).uniform(0, 1, size=1)[0]
+
+
+def test_a_normal_distribution_of_no_width():
+    with pytest.raises(AssertionError, match="SD has to be strictly greater than 0"):
+        tune.randn(0, -1)
+
+
+def test_a_timeout_ends_a_search_rather_than_a_trial():
+    stopper = TimeoutStopper(0)
+    assert (stopper("trial", {}), stopper.stop_all()) == (False, True)
+
+
+def test_a_stopper_defines_what_is_asked_of_it():
+    with pytest.raises(NotImplementedError):
+        Stopper().stop_all()
+
+
+def test_a_column_is_added_once():
+    reporter = tune.CLIReporter()
+    reporter.add_metric_column("loss")
+    reporter.add_parameter_column("loss")
+    with pytest.raises(ValueError, match="Column loss already exists"):
+        reporter.add_metric_column("loss")
 
 
 # -- searchers and schedulers
