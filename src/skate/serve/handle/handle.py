@@ -22,7 +22,7 @@ _PASSED_ON = (DeploymentResponse, DeploymentResponseGenerator)
 #: A request that makes many calls drops the answered ones when it keeps this many, and again at each doubling.
 _MANY_CHILDREN = 64
 #: Prefixes of names that Python and notebooks look up; all other names are methods of the deployment.
-_NO_METHODS = ("__", "_repr_", "_ipython_")
+_NO_METHODS = ("_repr_", "_ipython_")
 _INIT_OPTIONS = ("_prefer_local_routing", "_source", "_run_router_in_separate_loop")
 _SETTINGS = ("method_name", "multiplexed_model_id", "session_id", "stream")
 
@@ -109,7 +109,7 @@ class DeploymentHandle:
         }
 
     def __getattr__(self, name: str) -> DeploymentHandle:
-        if name.startswith(_NO_METHODS):
+        if name.startswith(_NO_METHODS) or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(name)
         methods: dict[str, DeploymentHandle] = self.__dict__["_methods"]
         found = methods.get(name)

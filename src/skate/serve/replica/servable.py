@@ -89,11 +89,7 @@ class Servable:
         if self.is_function:
             return Method(self.object, name)  # by any name, as in Ray
         call = getattr(self.object, name, None)
-        if (
-            call is None
-            or not callable(call)
-            or (name == "__call__" and not hasattr(type(self.object), name))
-        ):
+        if call is None or (name == "__call__" and not hasattr(type(self.object), name)):
             import difflib  # only errors need it
 
             known = [
@@ -109,6 +105,8 @@ class Servable:
                 f"Tried to call a method '{name}' that does not exist. Available methods: {known}. The deployment is "
                 f"{self.name}.{hint}"
             )
+        if not callable(call):
+            raise TypeError(f"{call!r:.80} is not a callable object: it is the attribute {name!r} of {self.name}")
         return Method(call, name)
 
     async def call(self, method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

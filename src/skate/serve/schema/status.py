@@ -19,7 +19,7 @@ class DeploymentStatusOverview:
 
     status: DeploymentStatus
     status_trigger: DeploymentStatusTrigger
-    replica_states: dict[ReplicaState, int]
+    replica_states: dict[str, int]
     message: str
 
 
