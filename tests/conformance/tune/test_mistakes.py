@@ -243,6 +243,25 @@ def test_trials_that_fail_by_mistakes(fit):
         assert phrase in str(result.error)
 
 
+def raising(*given, **named):
+    raise KeyError("mine")
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("where", ["on_trial_result", "on_trial_complete", "stop"])
+def test_an_error_while_a_result_is_processed_is_one_of_the_search(fit, where):
+    callback = type("Failing", (tune.Callback,), {where: raising})()
+    given = {"stop": lambda trial_id, result: raising()} if where == "stop" else {"callbacks": [callback]}
+    with pytest.raises(tune.TuneError, match="KeyError: 'mine'"):
+        fit(scoring, **given)
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize("stop", [[], {}, None])
+def test_an_empty_list_of_stoppers_ends_nothing(fit, stop):
+    assert len(fit(scoring, stop=stop)) == 1
+
+
 # -- callbacks and resuming
 
 

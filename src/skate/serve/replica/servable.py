@@ -106,7 +106,9 @@ class Servable:
                 f"{self.name}.{hint}"
             )
         if not callable(call):
-            raise TypeError(f"{call!r:.80} is not a callable object: it is the attribute {name!r} of {self.name}")
+            raise TypeError(
+                f"{call!r:.80} is not a callable object: it is the attribute {name!r} of {self.name}"
+            )
         return Method(call, name)
 
     async def call(self, method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -9,7 +9,6 @@ from skate.serve.controller.states import (
     DeploymentStatus,
     DeploymentStatusTrigger,
     ProxyStatus,
-    ReplicaState,
 )
 
 

@@ -91,6 +91,7 @@ class FunctionTrainable(Trainable):
         self._since_restore += 1
         self._time_total += took
         self._time_since_restore += took
+        result.pop("timestamp", None)  # the time of the report
         self._auto_fill(result, took)
         self._last = result
         return result
