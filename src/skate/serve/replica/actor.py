@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import os
 import pickle
 import sys
@@ -167,6 +168,8 @@ class Replica:
                 value = await method.call(*args, **kwargs)
             else:
                 value = await servable.call(method, args, kwargs)
+            if inspect.isgenerator(value) or inspect.isasyncgen(value):
+                raise servable.wrongly_called(method)
             failed = False
             return value
         finally:

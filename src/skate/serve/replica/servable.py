@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import skate
 from skate.serve import context
 from skate.serve.exceptions import RayServeException
 from skate.serve.replica import grpc_method
@@ -114,16 +115,20 @@ class Servable:
     async def call(self, method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a method and wait for its result."""
         if method.is_generator:
-            raise TypeError(
-                f"Method '{method.name}' returned a generator. You must use `handle.options(stream=True)` to call "
-                f"generators on a deployment; this one is {self.name}"
-            )
+            raise self.wrongly_called(method)
         if method.is_async:
             return await method.call(*args, **kwargs)
         value = await self.in_thread(method.call, args, kwargs)
-        if inspect.isawaitable(value):
+        if inspect.isawaitable(value) and not isinstance(value, skate.ObjectRef):
             return await value
         return value
+
+    def wrongly_called(self, method: Method) -> TypeError:
+        """Return the error for a call of a generator that does not request a stream."""
+        return TypeError(
+            f"Method '{method.name}' returned a generator. You must use `handle.options(stream=True)` to call "
+            f"generators on a deployment; this one is {self.name}"
+        )
 
     async def stream(
         self, method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -172,7 +177,7 @@ class Servable:
             pool = self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="serve")
         around = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(
-            pool, functools.partial(around.run, call, *args, **kwargs)
+            pool, functools.partial(around.run, _called, call, args, kwargs)
         )
 
     async def maybe(self, name: str, *args: Any, **kwargs: Any) -> bool:
@@ -242,3 +247,11 @@ class Servable:
                 cls.__del__ = lambda self: None  # it has run, and the interpreter would run it again
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _called(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function whose error goes into a future, which does not take StopIteration."""
+    try:
+        return call(*args, **kwargs)
+    except StopIteration as error:
+        raise RuntimeError(f"coroutine raised StopIteration: {error!r}") from error
