@@ -201,7 +201,7 @@ def test_a_run_s_result_is_read_from_its_folder(tmp_path: Path) -> None:
     assert list(found.metrics_dataframe["n"]) == [0, 1, 9]  # type: ignore[index]
     best = found.get_best_checkpoint("n", "min")
     assert best is not None and best.path.endswith("checkpoint_0")
-    with pytest.raises(ValueError, match=r"'loss'.*reported were: n"):
+    with pytest.raises(ValueError, match=r"Invalid metric name loss!.*: n"):
         found.get_best_checkpoint("loss", "min")
     with pytest.raises(RuntimeError, match="no run at"):
         Result.from_path(tmp_path)

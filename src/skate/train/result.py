@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from skate.train.errors import TrainingFailedError
 
 
+class UnknownMetric(RuntimeError, ValueError):
+    """No checkpoint was reported with a number for a metric."""
+
+
 @dataclass
 class Result:
     """The final state of a run.
@@ -57,21 +61,22 @@ class Result:
         )
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint | None:
-        """Return the kept checkpoint whose metric is the largest ("max") or smallest ("min"); None if none was kept.
+        """Return the kept checkpoint whose metric is the largest ("max") or smallest ("min").
 
         Raises:
-            ValueError: no checkpoint has the metric (the message names the available ones), or the mode is unknown.
+            RuntimeError: there is no checkpoint, or none has the metric (the message names the available ones).
+            ValueError: the mode is unknown.
         """
-        if mode not in ("max", "min"):
-            raise ValueError(f'mode must be "max" or "min", got {mode!r}')
         if not self.best_checkpoints:
-            return None
+            raise RuntimeError("No checkpoint exists in the trial directory! No report of this run kept one")
+        if mode not in ("max", "min"):
+            raise ValueError(f'Unsupported mode: mode must be "max" or "min", got {mode!r}')
         scored = [(score(metrics, metric), checkpoint) for checkpoint, metrics in self.best_checkpoints]
         known = [(value, checkpoint) for value, checkpoint in scored if value is not None]
         if not known:
             names = sorted({name for _, metrics in self.best_checkpoints for name in metrics})
-            raise ValueError(
-                f"no checkpoint was reported with a number for {metric!r}; reported were: {', '.join(names)}"
+            raise UnknownMetric(
+                f"Invalid metric name {metric}! You may choose from the following metrics: {', '.join(names)}"
             )
         choose = max if mode == "max" else min
         return choose(known, key=lambda each: each[0])[1]

@@ -268,7 +268,7 @@ class ExperimentAnalysis:
                     (value, each) for each in self.rows(trial) if (value := score(each, metric)) is not None
                 ]
                 choose = max if mode == "max" else min
-                row = choose(known, key=lambda each: each[0])[1] if known else None
+                row = choose(known, key=lambda each: each[0])[1] if known else row
             if row:
                 found.append(_row(trial, row))
         return self._table(found)

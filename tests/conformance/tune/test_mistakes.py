@@ -248,7 +248,7 @@ def raising(*given, **named):
 
 
 @pytest.mark.usefixtures("cluster")
-@pytest.mark.parametrize("where", ["on_trial_result", "on_trial_complete", "stop"])
+@pytest.mark.parametrize("where", ["on_trial_result", "stop"])
 def test_an_error_while_a_result_is_processed_is_one_of_the_search(fit, where):
     callback = type("Failing", (tune.Callback,), {where: raising})()
     given = {"stop": lambda trial_id, result: raising()} if where == "stop" else {"callbacks": [callback]}
@@ -262,7 +262,33 @@ def test_an_empty_list_of_stoppers_ends_nothing(fit, stop):
     assert len(fit(scoring, stop=stop)) == 1
 
 
+# -- results
+
+
+@pytest.mark.usefixtures("cluster")
+def test_questions_about_results_that_have_no_answer(fit):
+    found = fit(scoring, {"x": tune.grid_search([1, 2])})
+    assert [each.config["x"] for each in found[0:2]] == [1, 2]
+    assert sorted(found.get_dataframe("nothing", "max")["score"]) == [1, 2]
+    with pytest.raises(RuntimeError, match="No checkpoint exists in the trial directory"):
+        found[0].get_best_checkpoint("score", "max")
+
+
 # -- callbacks and resuming
+
+
+class Told(tune.Callback):
+    def setup(self, **given):
+        self.given = given
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_callback_is_told_of_the_search_at_its_start(fit):
+    callback = Told()
+    fit(scoring, callbacks=[callback], stop={"score": 5}, num_samples=2)
+    assert callback.given == {
+        "stop": {"score": 5}, "num_samples": 2, "time_budget_s": None, "total_num_samples": 2,
+    }  # fmt: skip
 
 
 class Plain(tune.Callback):

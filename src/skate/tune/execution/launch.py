@@ -43,7 +43,6 @@ from skate.tune.search.search_generator import SearchGenerator
 from skate.tune.search.searcher import Searcher
 from skate.tune.space import variants
 from skate.tune.space.replacement import with_objects_of
-from skate.tune.stopper.stopper import CombinedStopper, NoopStopper
 from skate.util.announcements import Announcement, announce
 from skate.util.debug import preload
 
@@ -411,9 +410,4 @@ def _with_log_folders(callbacks: list[Any], filesystem: Any) -> list[Any]:
 
 
 def _set_up(callbacks: Sequence[Any], experiment: Experiment, search: SearchAlgorithm) -> None:
-    stop = (
-        CombinedStopper(experiment.stopper)
-        if not isinstance(experiment.stopper, NoopStopper)
-        else experiment.stopper
-    )
-    set_up(callbacks, stop=stop, num_samples=experiment.num_samples, total_num_samples=search.total_samples)
+    set_up(callbacks, **experiment.public_spec, total_num_samples=search.total_samples)
