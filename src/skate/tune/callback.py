@@ -37,15 +37,11 @@ class CallbackList(Callback):
     def __init__(self, callbacks: Sequence[Any]) -> None:
         self._callbacks = checked_callbacks(callbacks)
 
-    def setup(
-        self, stop: Any = None, num_samples: Any = None, total_num_samples: Any = None, **info: Any
-    ) -> None:
+    def setup(self, *args: Any, **info: Any) -> None:
         """Call `setup` of all."""
         set_up(
             self._callbacks,
-            stop=stop,
-            num_samples=num_samples,
-            total_num_samples=total_num_samples,
+            **dict(zip(("stop", "num_samples", "total_num_samples"), args, strict=False)),
             **info,
         )
 

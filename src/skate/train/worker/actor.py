@@ -74,7 +74,9 @@ class TrainWorker:
             session.close()
             self._thread = None
         if inspect.isgenerator(value):
-            raise TypeError("cannot pickle 'generator' object: the training function has returned a generator")
+            raise TypeError(
+                "cannot pickle 'generator' object: the training function has returned a generator"
+            )
         return value if self._rank == 0 else None
 
     def messages(self) -> list[tuple[Any, ...]]:
