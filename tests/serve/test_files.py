@@ -102,7 +102,10 @@ def test_build_writes_what_run_reads(tmp_path: Path) -> None:
 def test_run_says_what_is_wrong(tmp_path: Path) -> None:
     (tmp_path / "wrong_program.py").write_text("app = 5")
     done = skate_serve("run", "wrong_program:app", folder=tmp_path)
-    assert done.returncode == 1 and "neither an application nor a function" in done.stderr
+    assert (
+        done.returncode == 1
+        and "Expected a built Serve application or an application builder function" in done.stderr
+    )
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def test_a_scheduler(tmp_path: Path) -> None:
 
 def test_a_trainable_that_returns_no_dict(tmp_path: Path) -> None:
     [result] = fit(tmp_path, lambda config: [1, 2])
-    assert "must return or yield a dict of metrics, or one number, got list: [1, 2]" in str(result.error)
+    assert "returns or yields a dict of metrics, or one number, not list: [1, 2]" in str(result.error)
 
 
 def test_a_report_of_no_dict(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_step_that_returns_nothing(tmp_path: Path) -> None:
             return None
 
     [result] = fit(tmp_path, Silent)
-    assert "Silent.step() must return a dict of metrics, not NoneType" in str(result.error)
+    assert "Silent.step() needs to return a dict of metrics, not NoneType" in str(result.error)
 
 
 def test_a_function_that_reports_nothing_and_a_metric(tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ class ScalingConfig:
     def total_resources(self) -> dict[str, float]:
         """The total resources of all workers and the process that starts them."""
         workers = Resources(self._resources_per_worker_not_none) * self._most_workers
-        return dict(workers + self._trainer_resources_not_none)
+        return {name: float(amount) for name, amount in (workers + self._trainer_resources_not_none).items()}
 
     @property
     def num_cpus_per_worker(self) -> float:

@@ -17,7 +17,7 @@ from skate.serve.config.deployment import LoggingConfig
 from skate.serve.config.http import ControllerOptions, HTTPOptions, ProxyLocation, gRPCOptions
 from skate.serve.context import get_multiplexed_model_id, get_replica_context
 from skate.serve.deployment import Application, deployment
-from skate.serve.exceptions import RayServeException
+from skate.serve.exceptions import NoDeploymentError, RayServeException
 from skate.serve.graph import Built, build, checked_prefix
 from skate.serve.handle.handle import DeploymentHandle
 from skate.serve.identity import (
@@ -93,6 +93,11 @@ def start(
     """
     if kwargs:
         named = {key: value for key, value in kwargs.items() if key in ("host", "port")}
+        old = [key for key in kwargs if key in ("http_host", "http_port", "http_middlewares")]
+        if old:
+            raise ValueError(
+                f"{old[0]} is deprecated, please use serve.start(http_options={{{old[0].removeprefix('http_')!r}: ...}}) instead"
+            )
         if len(named) != len(kwargs):
             raise TypeError(
                 f"serve.start has no argument named {next(key for key in kwargs if key not in named)!r}"
@@ -179,6 +184,7 @@ def run(
     Raises RuntimeError, with the cause, if a replica fails to start or the cluster is too small for it;
     TypeError if `target` is not an application; ValueError for an invalid route prefix.
     """
+    checked_prefix(route_prefix)
     if _local_testing_mode:
         from skate.serve.local_testing_mode import run_locally  # runs in this process
 
@@ -215,6 +221,8 @@ def run_many(
     """
     if not targets:
         raise ValueError("No applications provided. run_many takes a list of RunTargets")
+    for each in targets:
+        checked_prefix(each.route_prefix)
     if _local_testing_mode:
         from skate.serve.local_testing_mode import run_locally  # imported only if used
 
@@ -269,12 +277,11 @@ def _run_targets(
     controller_options: ControllerOptions | dict[str, Any] | None,
     options: HTTPOptions | None,
 ) -> list[DeploymentHandle]:
-    for each in targets:
-        checked_prefix(each.route_prefix)
     if skate.is_initialized():
         _prepare()
     built = [build(each.target, each.name, each.route_prefix) for each in targets]
     for app, each in zip(built, targets, strict=True):
+        app.check_ingress()
         _with_logging(app, each.logging_config)
         app.external_scaler = each.external_scaler_enabled
     _serve(built, wait, controller_options, options)
@@ -307,7 +314,7 @@ def _serve(
     for name, wrong, why in outcomes:
         if wrong:
             cause = getattr(why, "error", why)
-            raise RuntimeError(f"deploying application {name!r} failed: {wrong}") from (
+            raise RuntimeError(f"Deploying application {name} failed: {wrong}") from (
                 cause if isinstance(cause, BaseException) else None
             )
     return listening
@@ -416,7 +423,7 @@ def get_app_handle(name: str) -> DeploymentHandle:
     ingress = skate.get(controller.ingress_of.remote(name))
     if ingress is None:
         known = ", ".join(sorted(status().applications)) or "none"
-        raise RayServeException(f"there is no application {name!r}; the applications are: {known}")
+        raise RayServeException(f"Application '{name}' does not exist; the applications are: {known}")
     return DeploymentHandle(ingress, name)
 
 
@@ -428,14 +435,16 @@ def get_deployment_handle(
 ) -> DeploymentHandle:
     """Return a handle to a deployment; inside a deployment, `app_name` defaults to its own application.
 
-    Raises RayServeException if there is no such deployment.
+    Raises NoDeploymentError, which is a KeyError, too, if there is no such deployment.
     """
     if app_name is None:
         from skate.serve.context import current_replica  # known only inside replicas
 
         here = current_replica()
         if here is None:
-            raise RayServeException("get_deployment_handle requires app_name outside of replicas")
+            raise RayServeException(
+                "Please specify an application name when getting a deployment handle outside of a Serve application"
+            )
         app_name = here.app_name
     try:
         controller = watch.controller()
@@ -451,7 +460,9 @@ def get_deployment_handle(
                 if known is None
                 else "its deployments are: " + ", ".join(known.deployments)
             )
-            raise RayServeException(f"application {app_name!r} has no deployment {deployment_name!r}; {have}")
+            raise NoDeploymentError(
+                f"the deployment {deployment_name!r} of the application {app_name!r} does not exist; {have}"
+            )
     return DeploymentHandle(deployment_name, app_name)
 
 

@@ -132,7 +132,7 @@ def application(import_path: str, args: dict[str, Any] | None = None) -> Applica
     if isinstance(found, Application):
         if args:
             raise ValueError(
-                f"args were given for {import_path}, but it is already an application and takes none"
+                f"Arguments can only be passed to an application builder function, but {import_path} is already an application"
             )
         return found
     if inspect.isfunction(found):
@@ -140,11 +140,13 @@ def application(import_path: str, args: dict[str, Any] | None = None) -> Applica
         if isinstance(made, Application):
             return made
         raise TypeError(
-            f"the function {import_path} must build an application, but returned a {type(made).__name__}"
+            f"Application builder functions must return an `Application`, as `Deployment.bind()` does, but {import_path} "
+            f"returned a {type(made).__name__}"
         )
     hint = "; call .bind(...) on it" if hasattr(found, "bind") else ""
     raise TypeError(
-        f"{import_path} is a {type(found).__name__}, neither an application nor a function that builds one{hint}"
+        "Expected a built Serve application or an application builder function but got: "
+        f"{type(found)} at {import_path}{hint}"
     )
 
 
@@ -152,8 +154,8 @@ def _typed(function: Any, args: dict[str, Any]) -> Any:
     parameters = list(inspect.signature(function).parameters.values())
     if len(parameters) != 1:
         raise TypeError(
-            f"a function that builds an application must take one argument, a dict; {function.__name__} takes "
-            f"{len(parameters)}"
+            "Application builder functions should take exactly one parameter, a dictionary containing the passed arguments; "
+            f"{function.__name__} takes {len(parameters)}"
         )
     kind: Any = typing.get_type_hints(function).get(parameters[0].name)
     if hasattr(kind, "model_validate"):
@@ -165,6 +167,7 @@ def built(schema: ServeApplicationSchema) -> Built:
     """Build an application of a file. Options of the file replace those in the code."""
     app = application(schema.import_path, schema.args)
     made = build(app, schema.name, schema.route_prefix)
+    made.check_ingress()
     made.config = schema.model_dump(exclude_unset=True)
     made.source = "declarative"
     made.external_scaler = schema.external_scaler_enabled

@@ -11,6 +11,12 @@ class RayServeException(Exception):
     """The base class of Serve's errors."""
 
 
+class NoDeploymentError(RayServeException, KeyError):
+    """A handle was requested for a deployment that does not exist."""
+
+    __str__ = Exception.__str__
+
+
 class BackPressureError(RayServeException):
     """A request was rejected because too many requests are waiting."""
 

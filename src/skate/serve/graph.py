@@ -68,6 +68,15 @@ class Built:
         """The deployment that receives requests."""
         return self.parts[0].name
 
+    def check_ingress(self) -> None:
+        """Raise RayServeException if more than one deployment serves an ASGI application."""
+        found = [part.name for part in self.parts if part.asgi]
+        if len(found) > 1:
+            raise RayServeException(
+                f'Found multiple FastAPI deployments in application "{self.name}": {", ".join(found)}. Decorate only the one '
+                "that receives requests with @serve.ingress"
+            )
+
 
 def _directory() -> str:
     try:
@@ -153,7 +162,7 @@ class _Walk:
         arguments that cannot be pickled.
         """
         value = (self.replace(bound.init_args, host), self.replace(bound.init_kwargs, host))
-        what = f"the arguments of the deployment {name!r} cannot be sent to a replica"
+        what = f"Could not serialize the deployment init args of {name!r}, which are sent to its replicas"
         blob, found = pickler.replaced(
             value, (Application, Deployment), lambda one: self.replace(one, host), what
         )
@@ -171,7 +180,9 @@ class _Walk:
         target = bound.func_or_class
         if isinstance(target, str):
             target = load(target)
-        code = pickler.packed(target, f"the code of the deployment {name!r} cannot be sent to a replica")
+        code = pickler.packed(
+            target, f"Could not serialize the deployment {name!r}, which is sent to its replicas"
+        )
         value, args = arguments
         config, actor = bound._config, bound._replica.actor_options
         # The fingerprint includes the application, the deployment and the code, even if the user sets a

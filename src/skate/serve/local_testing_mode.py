@@ -175,7 +175,7 @@ class _Making:
             (bound.init_args, bound.init_kwargs),
             (Application, Deployment),
             self.handle_of,
-            f"the arguments of the deployment {bound.name!r} cannot be sent to a replica",
+            f"Could not serialize the deployment init args of {bound.name!r}, which are sent to its replicas",
         )
         args, kwargs = pickle.loads(blob)
         for option in {"num_gpus", "runtime_env"} & (bound.ray_actor_options or {}).keys():
@@ -192,8 +192,7 @@ class _Making:
         context.inner.set(place)
         await servable.make(args, kwargs)
         place.servable_object = servable.object
-        if bound.user_config is not None:
-            await servable.maybe("reconfigure", bound.user_config)
+        await servable.reconfigure(bound.user_config, place.rank)
         return _Local((self.app_name, bound.name), servable, bound._config, place)
 
 

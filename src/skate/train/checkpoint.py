@@ -46,13 +46,12 @@ class Checkpoint:
 
     @classmethod
     def from_directory(cls, path: str | os.PathLike[str]) -> Checkpoint:
-        """Create a checkpoint from a local folder.
+        """Create a checkpoint from a local folder, which may be filled later.
 
         Raises:
-            FileNotFoundError: there is no such folder.
             NotADirectoryError: the path is a file.
         """
-        return cls(_existing_folder(path))
+        return cls(_folder(path))
 
     def to_directory(self, path: str | os.PathLike[str] | None = None) -> str:
         """Copy the files into a local folder, a new one if none is given, and return its path.
@@ -119,15 +118,14 @@ class Checkpoint:
 
     def __fspath__(self) -> str:
         raise TypeError(
-            "a Checkpoint is not a path; use `with checkpoint.as_directory() as folder:` or checkpoint.to_directory()"
+            "You cannot use `Checkpoint` objects directly as paths. Use `with checkpoint.as_directory() as folder:` or "
+            "`checkpoint.to_directory()`"
         )
 
 
-def _existing_folder(path: str | os.PathLike[str]) -> str:
+def _folder(path: str | os.PathLike[str]) -> str:
     found = Path(path).expanduser()
-    if not found.exists():
-        raise FileNotFoundError(f"there is no folder {os.fspath(path)!r} to make a checkpoint of")
-    if not found.is_dir():
+    if found.exists() and not found.is_dir():
         raise NotADirectoryError(
             f"a checkpoint must be a folder, but {os.fspath(path)!r} is a file; move it into a folder of its own"
         )

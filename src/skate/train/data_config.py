@@ -24,7 +24,10 @@ class DataConfig:
     ) -> None:
         named = isinstance(datasets_to_split, (list, tuple))
         if not named and datasets_to_split != "all":
-            raise TypeError(f'datasets_to_split must be "all" or a list of keys, got {datasets_to_split!r}')
+            raise TypeError(
+                "`datasets_to_split` should be a 'all' or a list of strings of dataset names. Received "
+                f"{type(datasets_to_split).__name__} with value {datasets_to_split!r}"
+            )
         self._datasets_to_split = datasets_to_split
         self._execution_options = execution_options
         self._enable_shard_locality = enable_shard_locality

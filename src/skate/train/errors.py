@@ -8,7 +8,11 @@ from typing import Any
 from skate.exceptions import RayError
 
 
-class TrainingFailedError(RayError):
+class RayTrainError(RayError):
+    """The base class of errors of training runs."""
+
+
+class TrainingFailedError(RayTrainError):
     """A run has failed permanently."""
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.train.checkpoint import Checkpoint
 from skate.train.configs import CheckpointConfig
+from skate.train.storage import filesystem as files
 from skate.train.storage.retention_policy import score
 from skate.train.storage.run_folder import RunFolder
 from skate.widgets import html_table
@@ -16,6 +17,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from skate.train.errors import TrainingFailedError
+
+
+class UnknownMetric(RuntimeError, ValueError):
+    """No checkpoint was reported with a number for a metric."""
 
 
 @dataclass
@@ -51,24 +56,27 @@ class Result:
     @property
     def config(self) -> Any:
         """Rejected: a run has no config."""
-        raise DeprecationWarning("Result.config has been removed; use the train_loop_config of the trainer")
+        raise DeprecationWarning(
+            "The `config` property for a `ray.train.Result` is deprecated: use the train_loop_config of the trainer"
+        )
 
     def get_best_checkpoint(self, metric: str, mode: str) -> Checkpoint | None:
-        """Return the kept checkpoint whose metric is the largest ("max") or smallest ("min"); None if none was kept.
+        """Return the kept checkpoint whose metric is the largest ("max") or smallest ("min").
 
         Raises:
-            ValueError: no checkpoint has the metric (the message names the available ones), or the mode is unknown.
+            RuntimeError: there is no checkpoint, or none has the metric (the message names the available ones).
+            ValueError: the mode is unknown.
         """
-        if mode not in ("max", "min"):
-            raise ValueError(f'mode must be "max" or "min", got {mode!r}')
         if not self.best_checkpoints:
-            return None
+            raise RuntimeError("No checkpoint exists in the trial directory! No report of this run kept one")
+        if mode not in ("max", "min"):
+            raise ValueError(f'Unsupported mode: mode must be "max" or "min", got {mode!r}')
         scored = [(score(metrics, metric), checkpoint) for checkpoint, metrics in self.best_checkpoints]
         known = [(value, checkpoint) for value, checkpoint in scored if value is not None]
         if not known:
             names = sorted({name for _, metrics in self.best_checkpoints for name in metrics})
-            raise ValueError(
-                f"no checkpoint was reported with a number for {metric!r}; reported were: {', '.join(names)}"
+            raise UnknownMetric(
+                f"Invalid metric name {metric}! You may choose from the following metrics: {', '.join(names)}"
             )
         choose = max if mode == "max" else min
         return choose(known, key=lambda each: each[0])[1]
@@ -88,6 +96,8 @@ class Result:
         folder = RunFolder(parent or ".", name, storage_filesystem)
         history = History(folder, CheckpointConfig())
         if not any(True for _ in history.journal.entries()):
+            if not files.exists(storage_filesystem, folder.path):
+                raise RuntimeError(f"Experiment folder {folder.path} doesn't exist.")
             raise RuntimeError(f"there is no run at {given!r}: the folder has no journal")
         history.load(recover=False)
         return result_of(history, None)

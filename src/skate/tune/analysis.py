@@ -94,7 +94,7 @@ class ExperimentAnalysis:
         """Return the trial with the largest ("max") or smallest ("min") metric; None if no trial has a number for it.
 
         Args:
-            metric, mode: the search's by default.
+            metric, mode: the search's by default; a search of one trial needs none.
             scope: "last", "avg", "last-5-avg", "last-10-avg", or "all" for the best value that a trial has ever
                 reported.
             filter_nan_and_inf: skip trials whose value is not finite.
@@ -102,6 +102,9 @@ class ExperimentAnalysis:
         Raises:
             ValueError: scope or mode is invalid.
         """
+        complete = (metric or self.default_metric) and (mode or self.default_mode)
+        if len(self.trials) == 1 and not complete:
+            return self.trials[0]  # the only trial is the best, regardless of its metrics
         metric, mode = self._metric_and_mode(metric, mode)
         if scope not in SCOPES:
             raise ValueError(
@@ -265,7 +268,7 @@ class ExperimentAnalysis:
                     (value, each) for each in self.rows(trial) if (value := score(each, metric)) is not None
                 ]
                 choose = max if mode == "max" else min
-                row = choose(known, key=lambda each: each[0])[1] if known else None
+                row = choose(known, key=lambda each: each[0])[1] if known else row
             if row:
                 found.append(_row(trial, row))
         return self._table(found)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import glob
 import os
 import pickle
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from skate.air.callback import Callback
 
-__all__ = ["HOOKS", "Callback", "CallbackList", "checked_callbacks", "hooks_of"]
+__all__ = ["HOOKS", "Callback", "CallbackList", "checked_callbacks", "hooks_of", "set_up"]
 
 #: The hooks that the machine of a search calls, if a callback defines them.
 HOOKS = (
@@ -35,6 +36,14 @@ class CallbackList(Callback):
 
     def __init__(self, callbacks: Sequence[Any]) -> None:
         self._callbacks = checked_callbacks(callbacks)
+
+    def setup(self, *args: Any, **info: Any) -> None:
+        """Call `setup` of all."""
+        set_up(
+            self._callbacks,
+            **dict(zip(("stop", "num_samples", "total_num_samples"), args, strict=False)),
+            **info,
+        )
 
     def get_state(self) -> dict[int, Any] | None:
         """The state of each callback by its position; None if none has a state."""
@@ -87,8 +96,25 @@ def _on_all(hook: str) -> Any:
     return call
 
 
-for _hook in (*HOOKS, "setup", "on_experiment_end"):
+for _hook in (*HOOKS, "on_experiment_end"):
     setattr(CallbackList, _hook, _on_all(_hook))
+
+
+def set_up(callbacks: Sequence[Any], **info: Any) -> None:
+    """Call `setup` of callbacks; one that takes no arguments is called without them, with a warning."""
+    for each in callbacks:
+        try:
+            each.setup(**info)
+        except TypeError as error:
+            if "argument" not in str(error):
+                raise
+            warnings.warn(
+                f"Please update `setup` method in callback `{type(each)}` to match the method signature in "
+                f"`ray.tune.callback.Callback`: {error}",
+                FutureWarning,
+                stacklevel=2,
+            )
+            each.setup()
 
 
 def hooks_of(callbacks: Sequence[Any]) -> frozenset[str]:

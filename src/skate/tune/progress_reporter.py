@@ -122,11 +122,21 @@ class TuneReporterBase(ProgressReporter):
         self._started = timestamp or time.time()
 
     def add_metric_column(self, metric: str, representation: str | None = None) -> None:
-        """Add a metric column."""
+        """Add a metric column.
+
+        Raises:
+            ValueError: there is such a column.
+        """
+        _check_new(self._metric_columns, metric)
         self._metric_columns = {**(self._metric_columns or {}), metric: representation or metric}
 
     def add_parameter_column(self, parameter: str, representation: str | None = None) -> None:
-        """Add a column for a parameter."""
+        """Add a column for a parameter.
+
+        Raises:
+            ValueError: there is such a column.
+        """
+        _check_new(self._parameter_columns, parameter)
         self._parameter_columns = {**(self._parameter_columns or {}), parameter: representation or parameter}
 
     def should_report(self, trials: list[Trial], done: bool = False) -> bool:
@@ -301,6 +311,11 @@ class LiveReporter(TuneReporterBase):
         self._live.update(self.as_rich(trials), refresh=True)
         if done:
             self._live.stop()
+
+
+def _check_new(columns: dict[str, str] | None, name: str) -> None:
+    if name in (columns or {}):
+        raise ValueError(f"Column {name} already exists.")
 
 
 def _headings(given: Any) -> dict[str, str] | None:

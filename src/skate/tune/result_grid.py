@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, overload
 
 from skate.train.checkpoint import Checkpoint
 from skate.train.storage import filesystem as files
@@ -87,8 +87,16 @@ class ResultGrid:
     def __len__(self) -> int:
         return len(self._experiment_analysis.trials)
 
-    def __getitem__(self, i: int) -> Result:
+    @overload
+    def __getitem__(self, i: int) -> Result: ...
+
+    @overload
+    def __getitem__(self, i: slice) -> list[Result]: ...
+
+    def __getitem__(self, i: int | slice) -> Result | list[Result]:
         trials = self._experiment_analysis.trials
+        if isinstance(i, slice):
+            return [self._result(trial) for trial in trials[i]]
         if not -len(trials) <= i < len(trials):
             raise IndexError(f"index {i} is out of range: there are {len(trials)} results")
         return self._result(trials[i])

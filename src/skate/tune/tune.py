@@ -203,31 +203,26 @@ def _one(
 ) -> ExperimentAnalysis:
     found = None
     if resume or resume_config is not None:
-        exists = newest(experiment.folder) > 0
-        if exists:
-            found = resume_config or _resume_of(resume)
+        wanted = resume_config or _resume_of(resume)
+        if newest(experiment.folder) > 0:
+            found = wanted
     return Launch(experiment, tune_config, run_config, found).run()
 
 
 def _resume_of(resume: Any) -> ResumeConfig:
-    """Parse `resume=`: True, "AUTO", "ERRORED_ONLY", or one of these with "+ERRORED" and "+RESTART_ERRORED"."""
+    """Parse `resume=`: True or "AUTO", which "+ERRORED", "+RESTART_ERRORED", "+ERRORED_ONLY" and the like may follow."""
     errored, unfinished = ResumeType.SKIP, ResumeType.RESUME
     words = str(resume).upper().replace("-", "_").split("+")
-    known = {
-        "TRUE",
-        "AUTO",
-        "LOCAL",
-        "REMOTE",
-        "PROMPT",
-        "ERRORED",
-        "RESTART_ERRORED",
-        "ERRORED_ONLY",
-        "RESTART_ERRORED_ONLY",
-    }
+    if words[0] in ("LOCAL", "REMOTE", "PROMPT", "ERRORED_ONLY"):
+        raise DeprecationWarning(
+            f"{resume!r} is deprecated as resume=. Please pass in one of (True, False, 'AUTO'), or such as 'AUTO+ERRORED_ONLY'"
+        )
+    known = {"TRUE", "AUTO", "ERRORED", "RESTART_ERRORED", "ERRORED_ONLY", "RESTART_ERRORED_ONLY"}
     unknown = [word for word in words if word not in known]
     if unknown:
         raise ValueError(
-            f'resume must be True, "AUTO", "AUTO+ERRORED", "AUTO+RESTART_ERRORED" or "ERRORED_ONLY", got {resume!r}'
+            f'Invalid resume setting: {unknown[0]!r}. resume must be True, or "AUTO", which may be followed by "+ERRORED", '
+            f'"+RESTART_ERRORED", "+ERRORED_ONLY" or "+RESTART_ERRORED_ONLY", got {resume!r}'
         )
     for word in words:
         if word.endswith("_ONLY"):

@@ -32,6 +32,18 @@ class Everything:
     def sync(self, x: int) -> int:
         return x + self.start
 
+    def makes_generator(self) -> Any:
+        return (each for each in range(2))
+
+    def stops(self) -> None:
+        raise StopIteration
+
+    def makes_ref(self) -> Any:
+        return ray.put(5)
+
+    async def makes_ref_later(self) -> Any:
+        return ray.put(5)
+
     async def later(self, x: int) -> int:
         await asyncio.sleep(0.001)  # the work itself
         return x + self.start
@@ -137,7 +149,8 @@ def test_own_exception_class(handle: DeploymentHandle) -> None:
 
 
 def test_missing_method(handle: DeploymentHandle) -> None:
-    with pytest.raises(Exception, match="nothing_like_it"):
+    phrase = "Tried to call a method 'nothing_like_it' that does not exist. Available methods: .*'numbers'"
+    with pytest.raises(serve.exceptions.RayServeException, match=phrase):
         handle.nothing_like_it.remote().result()
 
 
@@ -214,12 +227,29 @@ def test_stream_of_many(handle: DeploymentHandle) -> None:
 
 
 def test_generator_without_stream(handle: DeploymentHandle) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="Method 'numbers' returned a generator. You must use"):
         handle.numbers.remote(3).result()
 
 
+def test_a_method_that_returns_a_generator(handle: DeploymentHandle) -> None:
+    with pytest.raises(TypeError, match="Method 'makes_generator' returned a generator"):
+        handle.makes_generator.remote().result()
+
+
+def test_stop_iteration_is_an_error_like_any(handle: DeploymentHandle) -> None:
+    with pytest.raises(RuntimeError, match="raised StopIteration"):
+        handle.stops.remote().result(timeout_s=30)
+
+
+@pytest.mark.parametrize("method", ["makes_ref", "makes_ref_later"])
+def test_a_ref_as_a_result_is_a_ref(handle: DeploymentHandle, method: str) -> None:
+    found = getattr(handle, method).remote().result()
+    assert isinstance(found, ray.ObjectRef)
+    assert ray.get(found) == 5
+
+
 def test_no_generator_with_stream(handle: DeploymentHandle) -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="Called method 'sync' with .* but it did not return a generator"):
         list(handle.options(stream=True).sync.remote(3))
 
 
@@ -327,8 +357,19 @@ def test_deployment_handle(handle: DeploymentHandle) -> None:
     assert found.sync.remote(1).result() == 11
 
 
+@pytest.mark.parametrize(("name", "app"), [("Nobody", "everything"), ("Everything", "nobody")])
+def test_deployment_handle_of_nobody(handle: DeploymentHandle, name: str, app: str) -> None:
+    with pytest.raises(KeyError, match="does not exist"):
+        serve.get_deployment_handle(name, app_name=app)
+
+
+def test_deployment_handle_without_an_application(handle: DeploymentHandle) -> None:
+    with pytest.raises(serve.exceptions.RayServeException, match="Please specify an application name when"):
+        serve.get_deployment_handle("Everything")
+
+
 def test_app_handle_of_nobody(handle: DeploymentHandle) -> None:
-    with pytest.raises(serve.exceptions.RayServeException):
+    with pytest.raises(serve.exceptions.RayServeException, match="Application 'nobody' does not exist"):
         serve.get_app_handle("nobody")
 
 

@@ -55,6 +55,24 @@ def test_one_app_for_two_classes_serves_the_routes_of_each(
     assert [http.get(path).status_code for path in ("/one/b", "/two/a")] == [404, 404]
 
 
+def test_an_application_has_one_ingress(deploy: Callable[..., Any]) -> None:
+    @serve.deployment(**LIGHT)
+    @serve.ingress(FastAPI())
+    class Web:
+        def __init__(self, inner: Any = None) -> None:
+            self.inner = inner
+
+    with pytest.raises(
+        serve.exceptions.RayServeException, match="Found multiple FastAPI deployments in application"
+    ):
+        deploy(Web.bind(Web.options(name="Inner").bind()))
+
+
+def test_an_address_by_its_older_name(http: httpx.Client) -> None:
+    with pytest.raises(ValueError, match="http_port is deprecated, please use serve.start"):
+        serve.start(http_port=8000)
+
+
 def test_two_routes_on_methods_of_one_name(http: httpx.Client, deploy: Callable[..., Any]) -> None:
     app = FastAPI()
 

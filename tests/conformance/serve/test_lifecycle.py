@@ -150,6 +150,25 @@ def test_user_config_comes_before_the_first_request(deploy: Callable[..., Any]) 
 
 
 @pytest.mark.chosen_difference("what is the same stays, also from Python", id="D-serve-unchanged")
+def test_a_function_is_called_by_any_name_and_an_object_told_its_rank(deploy: Callable[..., Any]) -> None:
+    @serve.deployment(**LIGHT)
+    def double(number: int) -> int:
+        return 2 * number
+
+    @serve.deployment(user_config={"a": 1}, **LIGHT)
+    class Ranked:
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def reconfigure(self, config: Any, rank: Any) -> None:
+            self.seen = config, rank.rank
+
+        async def __call__(self) -> Any:
+            return self.seen, await self.inner.any_name.remote(4)
+
+    assert deploy(Ranked.bind(double.bind())).remote().result() == (({"a": 1}, 0), 8)
+
+
 def test_user_config_changes_in_place(deploy: Callable[..., Any]) -> None:
     handle = deploy(Configured.options(user_config={"value": "one"}).bind(), "config")
     pid = handle.pid.remote().result()
@@ -175,7 +194,7 @@ def test_constructor_that_fails(server: str) -> None:
 
         def __call__(self) -> None: ...
 
-    with pytest.raises(RuntimeError):
+    with pytest.raises(RuntimeError, match="Deploying application broken failed: "):
         serve.run(Broken.bind(), name="broken", route_prefix="/broken")
     assert serve.status().applications["broken"].status == "DEPLOY_FAILED"
     serve.delete("broken")

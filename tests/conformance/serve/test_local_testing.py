@@ -271,6 +271,11 @@ def test_a_constructor_that_fails() -> None:
         serve.run(Broken.bind(), name="broken", _local_testing_mode=True)
 
 
+def test_a_route_prefix_without_a_slash() -> None:
+    with pytest.raises(ValueError, match="Invalid route_prefix 'x', must start with a forward slash"):
+        serve.run(Leaf.bind(), route_prefix="x", _local_testing_mode=True)
+
+
 def test_an_async_constructor() -> None:
     @serve.deployment
     class Later:

@@ -240,6 +240,28 @@ def test_an_application_of_a_file() -> None:
     assert [each.is_autoscaling_configured() for each in made.deployments] == [True, False]
 
 
+def test_an_automatic_number_has_bounds_for_autoscaling() -> None:
+    made = DeploymentSchema(name="D", num_replicas="auto", autoscaling_config={"min_replicas": 2})
+    assert (made.num_replicas, made.autoscaling_config) == ("auto", {"min_replicas": 2})
+
+
+def test_a_level_of_logging_that_has_no_name() -> None:
+    with pytest.raises(ValueError, match='Got "15" for log_level'):
+        LoggingConfig(log_level=15)
+
+
+def test_a_file_as_json() -> None:
+    made = ServeDeploySchema.model_validate_json('{"applications": [{"import_path": "a:b", "name": "one"}]}')
+    assert made.applications[0].name == "one"
+    assert (
+        ServeDeploySchema.model_validate_json(made.model_dump_json(exclude_unset=True)).model_dump()
+        == made.model_dump()
+    )
+    with pytest.raises(ValueError, match="Invalid JSON"):
+        ServeDeploySchema.model_validate_json("{")
+    assert {"applications", "http_options", "grpc_options"} <= set(ServeDeploySchema.model_fields)
+
+
 def test_one_request_of_a_hundred_is_traced_unless_a_config_says_otherwise(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

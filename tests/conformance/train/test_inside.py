@@ -203,7 +203,9 @@ def test_best_checkpoint_by_a_metric(run):
 
 
 def test_best_checkpoint_by_what_was_not_reported(run):
-    with pytest.raises(Exception, match="loss"):
+    with pytest.raises(
+        RuntimeError, match="Invalid metric name loss! You may choose from the following metrics"
+    ):
         run[1].get_best_checkpoint("loss", "max")
 
 

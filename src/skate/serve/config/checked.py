@@ -28,6 +28,11 @@ def nearest(name: str, known: typing.Iterable[str]) -> str:
 class _Made(type):
     """A metaclass that raises ValueError for unknown and missing fields, with the nearest name."""
 
+    @property
+    def model_fields(cls) -> dict[str, Any]:
+        """The fields of the class by name."""
+        return dict(cls.__dict__.get("__dataclass_fields__", {}))
+
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if not args:
             fields = cls.__dict__.get("__dataclass_fields__", {})
@@ -99,6 +104,16 @@ class Checked(metaclass=_Made):
         return made
 
     parse_obj = model_validate
+
+    @classmethod
+    def model_validate_json(cls: type[R], json_data: str | bytes, **_: Any) -> R:
+        """Build a record from JSON."""
+        import json  # imported here because it is rarely needed
+
+        try:
+            return cls.model_validate(json.loads(json_data))
+        except json.JSONDecodeError as error:
+            raise WrongField(f"{cls.__name__}: Invalid JSON: {error}") from None
 
     @property
     def model_fields_set(self) -> set[str]:

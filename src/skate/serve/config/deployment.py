@@ -222,6 +222,10 @@ class LoggingConfig(Checked):
             if self.log_level not in known:
                 raise ValueError(f'Got "{level}" for log_level. log_level must be one of {list(known)}.')
         elif isinstance(level, int) and not isinstance(level, bool):
+            if level not in logging._levelToName:
+                raise ValueError(
+                    f'Got "{level}" for log_level. log_level must be one of {list(logging._levelToName)}.'
+                )
             self.log_level = logging.getLevelName(level)
         else:
             raise ValueError(

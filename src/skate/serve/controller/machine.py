@@ -490,6 +490,6 @@ class Machine:
     def __repr__(self) -> str:
         lines = []
         for record in self.each():
-            counts = " ".join(f"{state.value.lower()}={count}" for state, count in record.counts().items())
+            counts = " ".join(f"{state.lower()}={count}" for state, count in record.counts().items())
             lines.append(f"{record.key[0]}/{record.key[1]} want={record.want} {counts}".rstrip())
         return f"<Machine {'; '.join(lines)}>"

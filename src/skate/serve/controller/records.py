@@ -116,11 +116,11 @@ class DeploymentRecord:
         assert self.want >= 0
         assert not (self.deleting and ranks), self.key
 
-    def counts(self) -> dict[ReplicaState, int]:
-        """Return the number of replicas by state."""
-        found: dict[ReplicaState, int] = {}
+    def counts(self) -> dict[str, int]:
+        """Return the number of replicas by the name of their state."""
+        found: dict[str, int] = {}
         for each in self.replicas.values():
-            found[each.state] = found.get(each.state, 0) + 1
+            found[each.state.value] = found.get(each.state.value, 0) + 1
         return found
 
 

@@ -22,7 +22,7 @@ _PASSED_ON = (DeploymentResponse, DeploymentResponseGenerator)
 #: A request that makes many calls drops the answered ones when it keeps this many, and again at each doubling.
 _MANY_CHILDREN = 64
 #: Prefixes of names that Python and notebooks look up; all other names are methods of the deployment.
-_NO_METHODS = ("__", "_repr_", "_ipython_")
+_NO_METHODS = ("_repr_", "_ipython_")
 _INIT_OPTIONS = ("_prefer_local_routing", "_source", "_run_router_in_separate_loop")
 _SETTINGS = ("method_name", "multiplexed_model_id", "session_id", "stream")
 
@@ -109,7 +109,7 @@ class DeploymentHandle:
         }
 
     def __getattr__(self, name: str) -> DeploymentHandle:
-        if name.startswith(_NO_METHODS):
+        if name.startswith(_NO_METHODS) or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(name)
         methods: dict[str, DeploymentHandle] = self.__dict__["_methods"]
         found = methods.get(name)
@@ -202,7 +202,14 @@ class DeploymentHandle:
         return chosen(self, args, kwargs)
 
     def dispatch(self, selection: Any, *args: Any, **kwargs: Any) -> Any:
-        """Send a request to a chosen replica. Raise ReplicaUnavailableError if it has ended meanwhile."""
+        """Send a request to a chosen replica. Raise ReplicaUnavailableError if it has ended meanwhile, and ValueError if it was
+        chosen through a handle to another deployment.
+        """
+        if selection._router is not self._way():
+            raise ValueError(
+                f"Cannot dispatch a selection created for a different deployment: this handle is for {self.deployment_name!r} in "
+                f"application {self.app_name!r}"
+            )
         return selection._send(args, kwargs, self._stream)
 
     def broadcast(self, method_name: str, *args: Any, **kwargs: Any) -> DeploymentBroadcastResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextvars
+import inspect
 import threading
 from collections import deque
 from typing import Any
@@ -117,6 +118,8 @@ class Inner:
                 value = await method.call(*args, **kwargs)
             else:
                 value = await self.servable.call(method, tuple(args), kwargs)
+            if inspect.isgenerator(value) or inspect.isasyncgen(value):
+                raise self.servable.wrongly_called(method)
             failed = False
         except asyncio.CancelledError:
             _end(call, None, RequestCancelledError(meta[0]))

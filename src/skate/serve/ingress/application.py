@@ -321,7 +321,7 @@ async def _refuse(scope: Scope, send: Send, route: Route | None, path: str) -> N
     if scope["type"] == "websocket":
         await send({"type": "websocket.close", "code": 1008, "reason": f"nothing is served at {path}"})
     elif route is None:
-        await _text(send, 404, f"nothing is served at {path}; see /-/routes for the routes")
+        await _text(send, 404, f"Path '{path}' not found. Ping http://.../-/routes for available routes.")
     else:
         text = f"this connection now belongs to another application; send the request for {path} on a new one"
         await _text(send, 421, text, [(b"connection", b"close")])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import inspect
 import os
 import pickle
 import sys
@@ -76,8 +77,7 @@ class Replica:
             await self._make_inner(*each)
         await servable.make(args, kwargs)
         place.servable_object = servable.object
-        if order.config.user_config is not None:
-            await self._reconfigure(order.config.user_config)
+        await servable.reconfigure(order.config.user_config, context.ReplicaRank(order.rank))
         metadata = await servable.metadata()
         await servable.maybe("check_health")
         mailbox = b""
@@ -130,8 +130,7 @@ class Replica:
         try:
             await servable.make(args, kwargs)
             place.servable_object = servable.object
-            if config.user_config is not None and not await servable.maybe("reconfigure", config.user_config):
-                raise ValueError(_lacks_reconfigure(name))
+            await servable.reconfigure(config.user_config, place.rank)
         finally:
             context.inner.reset(token)
         inner = Inner((order.app, name), servable, config, place)
@@ -169,6 +168,8 @@ class Replica:
                 value = await method.call(*args, **kwargs)
             else:
                 value = await servable.call(method, args, kwargs)
+            if inspect.isgenerator(value) or inspect.isasyncgen(value):
+                raise servable.wrongly_called(method)
             failed = False
             return value
         finally:
@@ -219,20 +220,18 @@ class Replica:
         self.order.config = config
         if config.max_ongoing_requests != old.max_ongoing_requests:
             self.limiter.resize(config.max_ongoing_requests)
-        found = context.current_replica()
+        found, place = context.current_replica(), context.ReplicaRank(rank)
+        moved = found is not None and found.rank != place
         if found is not None:
             found._deployment_config = config
-            found.rank = context.ReplicaRank(rank)
+            found.rank = place
         if config.logging_config != old.logging_config:
             self._log_setup()
             if self.server is not None:
                 self.server.app.access_log = self.access_log
-        if config.user_config != old.user_config and config.user_config is not None:
-            await self._reconfigure(config.user_config)
-
-    async def _reconfigure(self, user_config: Any) -> None:
-        if not await self.servable.maybe("reconfigure", user_config):
-            raise ValueError(_lacks_reconfigure(self.order.name))
+        changed = config.user_config != old.user_config and config.user_config is not None
+        if changed or (moved and self.servable.takes_rank):
+            await self.servable.reconfigure(config.user_config, place)
 
     async def check(self) -> dict[str, Any]:
         """Run the user's health check, and raise its exception; return the replica's statistics."""
@@ -337,7 +336,3 @@ def _counts(limiter: ConcurrencyLimiter) -> dict[str, Any]:
     names = ("ongoing", "waiting", "started", "failed")
     counts: dict[str, Any] = {name: limiter.cells[at] for at, name in enumerate(names)}
     return {**counts, "microseconds": limiter.cells[MICROSECONDS], "classes": list(limiter.classes)}
-
-
-def _lacks_reconfigure(name: str) -> str:
-    return f"the deployment {name} was given a user_config, but has no method reconfigure(user_config) to take it"

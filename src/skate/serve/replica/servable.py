@@ -11,10 +11,16 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import skate
 from skate.serve import context
+from skate.serve.exceptions import RayServeException
 from skate.serve.replica import grpc_method
 
 _END = object()
+
+
+class NoMethodError(RayServeException, AttributeError):
+    """A call names a method that the deployment does not have."""
 
 
 class Method:
@@ -71,7 +77,7 @@ class Servable:
             self.object.initialize_callable(self._concurrency)
 
     def method(self, name: str) -> Method:
-        """Return a method by name. Raise AttributeError, which lists the existing names, if there is none."""
+        """Return a method by name. Raise NoMethodError, which lists the existing names, if there is none."""
         found = self._methods.get(name)
         if found is None:
             found = self._methods[name] = self._find(name)
@@ -82,17 +88,9 @@ class Servable:
             _, kind, own = name.split(":", 2)
             return Method(getattr(grpc_method, kind)(self, own), own)
         if self.is_function:
-            if name != "__call__":
-                raise AttributeError(
-                    f"the deployment {self.name} is a function and has no method {name!r}; call it with handle.remote(...)"
-                )
-            return Method(self.object, name)
+            return Method(self.object, name)  # by any name, as in Ray
         call = getattr(self.object, name, None)
-        if (
-            call is None
-            or not callable(call)
-            or (name == "__call__" and not hasattr(type(self.object), name))
-        ):
+        if call is None or (name == "__call__" and not hasattr(type(self.object), name)):
             import difflib  # only errors need it
 
             known = [
@@ -103,25 +101,34 @@ class Servable:
             if hasattr(type(self.object), "__call__"):  # noqa: B004
                 known.append("__call__")
             near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise AttributeError(
-                f"the deployment {self.name} has no method {name!r}{hint} Its methods are: "
-                f"{', '.join(known) or 'none'}"
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise NoMethodError(
+                f"Tried to call a method '{name}' that does not exist. Available methods: {known}. The deployment is "
+                f"{self.name}.{hint}"
+            )
+        if not callable(call):
+            raise TypeError(
+                f"{call!r:.80} is not a callable object: it is the attribute {name!r} of {self.name}"
             )
         return Method(call, name)
 
     async def call(self, method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a method and wait for its result."""
         if method.is_generator:
-            raise TypeError(
-                f"{self.name}.{method.name} is a generator; call it with handle.options(stream=True)"
-            )
+            raise self.wrongly_called(method)
         if method.is_async:
             return await method.call(*args, **kwargs)
         value = await self.in_thread(method.call, args, kwargs)
-        if inspect.isawaitable(value):
+        if inspect.isawaitable(value) and not isinstance(value, skate.ObjectRef):
             return await value
         return value
+
+    def wrongly_called(self, method: Method) -> TypeError:
+        """Return the error for a call of a generator that does not request a stream."""
+        return TypeError(
+            f"Method '{method.name}' returned a generator. You must use `handle.options(stream=True)` to call "
+            f"generators on a deployment; this one is {self.name}"
+        )
 
     async def stream(
         self, method: Method, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -131,8 +138,8 @@ class Servable:
             value = await self.call(method, args, kwargs)
             if not hasattr(value, "__aiter__") and not inspect.isgenerator(value):
                 raise TypeError(
-                    f"{self.name}.{method.name} was called with stream=True, but is not a generator: "
-                    f"it returned a {type(value).__name__}"
+                    f"Called method '{method.name}' with `handle.options(stream=True)` but it did not return a generator: "
+                    f"{self.name} returned a {type(value).__name__}"
                 )
             generator = value
         else:
@@ -170,18 +177,42 @@ class Servable:
             pool = self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="serve")
         around = contextvars.copy_context()
         return await asyncio.get_running_loop().run_in_executor(
-            pool, functools.partial(around.run, call, *args, **kwargs)
+            pool, functools.partial(around.run, _called, call, args, kwargs)
         )
 
-    async def maybe(self, name: str, *args: Any) -> bool:
+    async def maybe(self, name: str, *args: Any, **kwargs: Any) -> bool:
         """Call an optional method of the user's object; return False if it has none."""
         call = None if self.is_function else getattr(self.object, name, None)
         if call is None:
             return False
-        value = call(*args)
+        value = call(*args, **kwargs)
         if inspect.isawaitable(value):
             await value
         return True
+
+    @property
+    def takes_rank(self) -> bool:
+        """True if the user's `reconfigure` takes the rank of its replica."""
+        call = None if self.is_function else getattr(self.object, "reconfigure", None)
+        return call is not None and "rank" in inspect.signature(call).parameters
+
+    async def reconfigure(self, user_config: Any, rank: context.ReplicaRank) -> None:
+        """Pass the user_config, if there is one, to the user's `reconfigure`, and the rank if it takes that.
+
+        Raise ValueError for a function, RayServeException for an object without such a method.
+        """
+        ranked = self.takes_rank
+        if user_config is None and not ranked:
+            return
+        if self.is_function:
+            raise ValueError(
+                f"deployment_def must be a class to use user_config or rank: the deployment {self.name} is a function"
+            )
+        if not await self.maybe("reconfigure", user_config, **({"rank": rank} if ranked else {})):
+            raise RayServeException(
+                f"user_config or rank specified but deployment {self.name} missing reconfigure method, which would take it: "
+                "reconfigure(self, user_config)"
+            )
 
     async def metadata(self) -> dict[str, Any]:
         """Return the metadata that the user's object records (`record_replica_metadata`).
@@ -216,3 +247,11 @@ class Servable:
                 cls.__del__ = lambda self: None  # it has run, and the interpreter would run it again
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _called(call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a function whose error goes into a future, which does not take StopIteration."""
+    try:
+        return call(*args, **kwargs)
+    except StopIteration as error:
+        raise RuntimeError(f"coroutine raised StopIteration: {error!r}") from error

@@ -113,7 +113,10 @@ class DeploymentSchema(Checked):
             if name == "gang_scheduling_config":
                 continue  # checked below, with the number of replicas
             try:
-                configured(DeploymentConfig(), {name: value})
+                alone = {name: value}
+                if name == "autoscaling_config" and self.num_replicas == "auto":
+                    alone["num_replicas"] = "auto"  # which has bounds of its own
+                configured(DeploymentConfig(), alone)
                 if name == "ray_actor_options":
                     actor_options({}, {name: value})
             except WrongField:

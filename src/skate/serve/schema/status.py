@@ -9,7 +9,6 @@ from skate.serve.controller.states import (
     DeploymentStatus,
     DeploymentStatusTrigger,
     ProxyStatus,
-    ReplicaState,
 )
 
 
@@ -19,7 +18,7 @@ class DeploymentStatusOverview:
 
     status: DeploymentStatus
     status_trigger: DeploymentStatusTrigger
-    replica_states: dict[ReplicaState, int]
+    replica_states: dict[str, int]
     message: str
 
 

@@ -38,8 +38,8 @@ class Validations:
         """
         if self.config is None:
             raise ValueError(
-                "report(validation=...) requests a validation, but the trainer has no "
-                "validation_config=ValidationConfig(fn=...)"
+                "`validation_config` was not set on the trainer, but a validation was requested with report(validation=...): "
+                "pass validation_config=ValidationConfig(fn=...)"
             )
         task = (
             validation
@@ -98,7 +98,7 @@ def _defaults(config: ValidationConfig) -> dict[str, Any]:
 def _validate(function: Any, checkpoint: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
     found = function(checkpoint, **kwargs)
     if not isinstance(found, dict):
-        raise TypeError(
-            f"a validation function must return a dict of metrics, got {type(found).__name__}: {found!r:.80}"
+        raise ValueError(
+            f"The validation function must return a dictionary of metrics. Got {type(found)} instead: {found!r:.80}"
         )
     return found

@@ -63,6 +63,15 @@ def copy_file(source: str, target: str) -> None:
     shutil.copymode(source, target)
 
 
+def exists(filesystem: Any, path: str) -> bool:
+    """True if there is a file or a folder at a path; None stands for the disks of this machine."""
+    if filesystem is None or is_local_filesystem(filesystem):
+        return os.path.exists(path)
+    from pyarrow import fs  # imported only if used
+
+    return bool(filesystem.get_file_info(path).type != fs.FileType.NotFound)
+
+
 def download(filesystem: Any, path: str, target: str) -> None:
     """Copy a folder to a local one.
 
@@ -71,7 +80,7 @@ def download(filesystem: Any, path: str, target: str) -> None:
     """
     from pyarrow import fs  # imported only if used
 
-    if filesystem.get_file_info(path).type == fs.FileType.NotFound:
+    if not exists(filesystem, path):
         raise FileNotFoundError(
             f"there is no {path} on {filesystem.type_name}; it was deleted or never written"
         )

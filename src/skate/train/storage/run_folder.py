@@ -60,6 +60,32 @@ class RunFolder:
         """True if the folder is on a disk with atomic renames."""
         return self.filesystem is None or files.is_local_filesystem(self.filesystem)
 
+    # The names of Ray's context of the storage, which `get_context().get_storage()` returns.
+
+    @property
+    def storage_filesystem(self) -> Any:
+        """The pyarrow filesystem."""
+        return files.local_filesystem() if self.filesystem is None else self.filesystem
+
+    @property
+    def storage_fs_path(self) -> str:
+        """The path of the storage on its filesystem."""
+        return self.root
+
+    @property
+    def experiment_dir_name(self) -> str:
+        """The name of the run."""
+        return self.name
+
+    @property
+    def experiment_fs_path(self) -> str:
+        """The path of the run on the filesystem of the storage."""
+        return self.path
+
+    def build_checkpoint_path_from_name(self, checkpoint_name: str) -> str:
+        """Return the path of a checkpoint on the filesystem of the storage."""
+        return self.at(checkpoint_name)
+
     def create(self) -> None:
         """Create the folder if necessary, and take over the run.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import threading
@@ -74,6 +75,10 @@ class TrainWorker:
         finally:
             session.close()
             self._thread = None
+        if inspect.isgenerator(value):
+            raise TypeError(
+                "cannot pickle 'generator' object: the training function has returned a generator"
+            )
         return value if self._rank == 0 else None
 
     def messages(self) -> list[tuple[Any, ...]]:

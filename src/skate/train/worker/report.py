@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 from skate.train.checkpoint import Checkpoint
 from skate.train.modes import CheckpointUploadMode
+from skate.train.storage.run_folder import RunFolder
 from skate.train.worker.session import Reported, Session, current
 
 
@@ -88,11 +90,17 @@ class Upload:
         """Write the files; return the report about them.
 
         Raises:
-            TypeError: the user's function did not return a checkpoint.
+            ValueError: the user's function did not return a checkpoint, or deleting it would delete the run.
             OSError: the files cannot be read or written.
         """
         checkpoint = self.checkpoint
         assert checkpoint is not None
+        drop = self.mode is CheckpointUploadMode.ASYNC if self.drop is None else self.drop
+        if drop and _contains(checkpoint, session.folder):
+            raise ValueError(
+                f"the run's folder {session.folder.path!r} is contained within the checkpoint path {checkpoint.path!r}, so that "
+                "delete_local_checkpoint_after_upload=True would delete the run; write the checkpoint to a temporary folder"
+            )
         name = f"checkpoint_{session.stamp}_{number:06d}"
         if self.name is not None:
             name = session.folder.free_name(self.name, f"{session.stamp}_{number:06d}")
@@ -101,17 +109,23 @@ class Upload:
         if self.write is not None:
             elsewhere = self.write(checkpoint, name)
             if not isinstance(elsewhere, Checkpoint):
-                raise TypeError(
-                    f"checkpoint_upload_fn must return the Checkpoint it has written, got {elsewhere!r:.80}"
+                raise ValueError(
+                    f"checkpoint_upload_fn must return a `ray.train.Checkpoint`, the one it has written, got {elsewhere!r:.80}"
                 )
         elif self.mode is CheckpointUploadMode.NO_UPLOAD:
             elsewhere = checkpoint
         else:
             session.folder.upload(checkpoint, name)
-        drop = self.mode is CheckpointUploadMode.ASYNC if self.drop is None else self.drop
         if drop and elsewhere is not checkpoint:
             shutil.rmtree(checkpoint.path, ignore_errors=True)
         return Reported(metrics, name, elsewhere, validation, time.perf_counter() - started)
+
+
+def _contains(checkpoint: Checkpoint, folder: RunFolder) -> bool:
+    if not checkpoint._local or not folder.local:
+        return False
+    inner, outer = os.path.realpath(folder.path), os.path.realpath(checkpoint.path)
+    return os.path.commonpath([inner, outer]) == outer
 
 
 def _checked(metrics: Any) -> dict[str, Any]:

@@ -7,6 +7,7 @@ a report costs two actor calls and no polling.
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections import deque
 from collections.abc import Mapping
@@ -19,6 +20,8 @@ from skate.train.storage.run_folder import RunFolder
 
 #: The longest wait of the controller for messages, so that a lost controller is noticed.
 _MESSAGE_WAIT_SECONDS = 5.0
+#: Functions of Train that Tune has, too.
+_ALSO_OF_TUNE = ("report", "get_context", "get_checkpoint")
 
 
 @dataclass(frozen=True)
@@ -197,15 +200,26 @@ def current(called: str) -> Session:
 
     Raises:
         RuntimeError: this process is not a worker of a run; `called` is the called function.
+        DeprecationWarning: this process runs a trial of a search, for which Tune has a function of that name.
     """
     session = _current[0]
     if session is None:
+        name = called.rpartition(".")[2].removesuffix("()")
+        if name in _ALSO_OF_TUNE and _in_trial():
+            raise DeprecationWarning(
+                f"`ray.train.{name}` is deprecated when running in a function passed to Ray Tune: call ray.tune.{name} there"
+            )
         raise RuntimeError(
-            f"`{called.rpartition('.')[2].removesuffix('()')}` cannot be used outside of a Ray Train training function: "
+            f"`{name}` cannot be used outside of a Ray Train training function: "
             f"call ray.train.{called} in the function that "
             "TorchTrainer(train_loop_per_worker=...) runs in each worker, not in the program that calls fit()"
         )
     return session
+
+
+def _in_trial() -> bool:
+    module = sys.modules.get("skate.tune.trainable.session")
+    return module is not None and module.spec() is not None
 
 
 def active() -> bool:

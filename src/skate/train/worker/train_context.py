@@ -194,7 +194,9 @@ def get_dataset_shard(dataset_name: str | None = None) -> Any:
     name = "train" if dataset_name is None else dataset_name
     if name not in session.shards:
         names = ", ".join(map(repr, session.shards)) or "none"
-        raise KeyError(f"no dataset {name!r} was given to the trainer; datasets={{...}} has: {names}")
+        raise KeyError(
+            f"Dataset shard for {name!r} not found. The trainer was given datasets={{...}} of: {names}"
+        )
     return session.shards[name]
 
 

@@ -28,7 +28,7 @@ def takes_config(function: Callable[..., Any]) -> bool:
     needed = [each for each in given if each.default is inspect.Parameter.empty]
     if len(needed) > 1:
         raise ValueError(
-            "train_loop_per_worker takes no argument or one, the config; "
+            "train_loop_per_worker should take in 0 or 1 required arguments, the config: "
             f"{_name(function)}{signature} needs {len(needed)}: pass the values in "
             "train_loop_config={...}"
         )
@@ -39,7 +39,7 @@ def takes_config(function: Callable[..., Any]) -> bool:
     ]
     if named:
         raise ValueError(
-            "train_loop_per_worker takes no argument or one, the config; "
+            "train_loop_per_worker should take in 0 or 1 required arguments, the config: "
             f"{_name(function)}{signature} needs the keyword {named[0]!r}, which is not passed; pass "
             "the value in train_loop_config={...}"
         )

@@ -17,7 +17,7 @@ from skate.air.trial_folder import trial_folder
 from skate.exceptions import RayTaskError
 from skate.train.storage.run_folder import RunFolder
 from skate.tune import registry
-from skate.tune.error import TuneError
+from skate.tune.error import TuneError, tune_error_of
 from skate.tune.execution import commands
 from skate.tune.execution.machine import Machine
 from skate.tune.execution.processes import Process, Processes
@@ -85,7 +85,7 @@ class Controller:
 
         Raises:
             TuneError: a trial requests more than the cluster has, or a required metric is never reported.
-            Exception: any error of a callback, a scheduler or a searcher.
+            Exception: any error of a callback, a scheduler or a searcher; while a result is processed, it is a TuneError, too.
         """
         machine = self.machine
         self.journal.begin()
@@ -158,7 +158,12 @@ class Controller:
         now = time.monotonic()
         for ref in ready:
             kind, trial, extra = self._pending.pop(ref)
-            self._take(kind, trial, extra, ref)
+            try:
+                self._take(kind, trial, extra, ref)
+            except Exception as error:  # of a callback, a stopper, a scheduler or a searcher
+                if self.machine.settings.fail_fast == "raise":
+                    raise
+                raise tune_error_of(error) from error
         late = [ref for ref, (kind, _, extra) in self._pending.items() if kind == "end" and now > extra[1]]
         for ref in late:
             kind, trial, extra = self._pending.pop(ref)

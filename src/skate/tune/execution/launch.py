@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import inspect
+import logging
 import os
 import pickle
 import tempfile
@@ -20,7 +21,7 @@ from skate.air.loggers.table import CSVLoggerCallback
 from skate.air.loggers.tensorboard import TBXLoggerCallback
 from skate.train.run_session import ensure_session
 from skate.tune.analysis import ExperimentAnalysis
-from skate.tune.callback import checked_callbacks, hooks_of
+from skate.tune.callback import checked_callbacks, hooks_of, set_up
 from skate.tune.configs import ResumeConfig, ResumeType, TuneConfig, seconds_of
 from skate.tune.execution.controller import Controller, Plan
 from skate.tune.execution.log_folders import LogFolders
@@ -42,10 +43,10 @@ from skate.tune.search.search_generator import SearchGenerator
 from skate.tune.search.searcher import Searcher
 from skate.tune.space import variants
 from skate.tune.space.replacement import with_objects_of
-from skate.tune.stopper.stopper import CombinedStopper, NoopStopper
 from skate.util.announcements import Announcement, announce
 from skate.util.debug import preload
 
+_log = logging.getLogger("skate.tune")
 #: A module that trials load; the workers of the session are forked with it.
 _PRELOAD = "skate.tune.execution.actor"
 #: If the node is in another process, this many trials load it once in a separate process from which they are forked.
@@ -155,7 +156,7 @@ class Launch:
             mode=config.mode,
             fail_fast=failure.fail_fast,
             restore_retries=int(os.environ.get("TUNE_RESTORE_RETRY_NUM", "0")),
-            max_concurrent=config.max_concurrent_trials or 0,
+            max_concurrent=_most_at_a_time(config),
             stamp=time.strftime("%Y-%m-%d_%H-%M-%S"),
             strict_metrics=os.environ.get("TUNE_DISABLE_STRICT_METRIC_CHECKING") != "1",
             name_creator=config.trial_name_creator or self.experiment.trial_name_creator,
@@ -308,9 +309,10 @@ def search_of(config: TuneConfig, experiment: Experiment) -> SearchAlgorithm:
         given = BasicVariantGenerator()
     if isinstance(given, BasicVariantGenerator):
         if most and given.max_concurrent and given.max_concurrent != most:
-            raise ValueError(
-                f"max_concurrent_trials={most} and BasicVariantGenerator(max_concurrent={given.max_concurrent}) "
-                "contradict each other; set only one of them"
+            _log.warning(
+                "max_concurrent_trials=%s will be ignored: the search_alg is a BasicVariantGenerator(max_concurrent=%s)",
+                most,
+                given.max_concurrent,
             )
     elif isinstance(given, Searcher):
         given = _limited(given, most)
@@ -324,12 +326,18 @@ def search_of(config: TuneConfig, experiment: Experiment) -> SearchAlgorithm:
     return search
 
 
+def _most_at_a_time(config: TuneConfig) -> int:
+    """Return the number of trials that may run at the same time; 0 for no limit."""
+    own: int = config.search_alg.max_concurrent if isinstance(config.search_alg, BasicVariantGenerator) else 0
+    return own or config.max_concurrent_trials or 0
+
+
 def _limited(given: Searcher, most: int) -> SearchAlgorithm:
     if isinstance(given, ConcurrencyLimiter):
-        if most:
+        if most and most != given.max_concurrent:
             raise ValueError(
-                f"max_concurrent_trials={most} was given with a "
-                f"ConcurrencyLimiter(max_concurrent={given.max_concurrent}); set only one of them"
+                f"You have specified `max_concurrent_trials={most}`, but the `search_alg` is already a `ConcurrencyLimiter` "
+                f"with max_concurrent={given.max_concurrent}; set only one of them"
             )
         return SearchGenerator(given)
     return SearchGenerator(ConcurrencyLimiter(given, most) if most else given)
@@ -369,6 +377,10 @@ def _scheduler_of(config: TuneConfig) -> TrialScheduler:
         raise TypeError(
             f"scheduler must be a TrialScheduler, or the name of one, got {type(given).__name__}: {given!r:.80}"
         )
+    if config.reuse_actors and not given.reuses_actors:
+        raise ValueError(
+            f"{type(given).__name__} cannot be used with `reuse_actors=True`: the resources of an actor stay as they are"
+        )
     metric = config.metric if isinstance(config.metric, str) else None
     mode = config.mode if isinstance(config.mode, str) else None
     if not given.set_search_properties(metric, mode):
@@ -398,10 +410,4 @@ def _with_log_folders(callbacks: list[Any], filesystem: Any) -> list[Any]:
 
 
 def _set_up(callbacks: Sequence[Any], experiment: Experiment, search: SearchAlgorithm) -> None:
-    stop = (
-        CombinedStopper(experiment.stopper)
-        if not isinstance(experiment.stopper, NoopStopper)
-        else experiment.stopper
-    )
-    for callback in callbacks:
-        callback.setup(stop=stop, num_samples=experiment.num_samples, total_num_samples=search.total_samples)
+    set_up(callbacks, **experiment.public_spec, total_num_samples=search.total_samples)

@@ -218,7 +218,7 @@ class Machine:
     def _check_metrics(self, trial: Trial, result: dict[str, Any]) -> None:
         if not self.settings.strict_metrics or result.get("done"):
             return
-        metrics_of: list[tuple[str, Any]] = [("TuneConfig", self.settings.metric)]
+        metrics_of: list[tuple[str, Any]] = [("tune.TuneConfig()", self.settings.metric)]
         metrics_of.append((type(self.scheduler_alg).__name__, self.scheduler_alg.metric))
         metrics_of.append(("the searcher", self.search_alg.metric))
         for who, metrics in metrics_of:
@@ -228,8 +228,8 @@ class Machine:
                         name for name in result if name not in AUTO_KEYS and not name.startswith("config/")
                     )
                     raise UnknownMetricError(
-                        f"{who} needs metric {metric!r}, which {trial} does not report; it reports: "
-                        f"{', '.join(known) or 'no metrics'} (and training_iteration, time_total_s)"
+                        f"Trial returned a result which did not include the specified metric(s) `{metric}` that `{who}` "
+                        f"expects: {trial} reports {', '.join(known) or 'no metrics'} (and training_iteration, time_total_s)"
                     )
 
     def _note_result(self, trial: Trial, result: dict[str, Any], checkpoint: str | None) -> dict[str, Any]:

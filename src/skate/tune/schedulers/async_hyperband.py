@@ -67,6 +67,7 @@ class AsyncHyperBandScheduler(FIFOScheduler):
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
         """Put a trial into a bracket; smaller ones take more."""
+        self._require_choice()
         weights = [math.exp(len(bracket.rungs)) for bracket in self._brackets]
         self._bracket_of[trial.trial_id] = self._random.choices(self._brackets, weights)[0]
 

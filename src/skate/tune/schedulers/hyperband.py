@@ -94,6 +94,7 @@ class HyperBandScheduler(FIFOScheduler):
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
         """Put a trial into the bracket that is being filled, or into a new one."""
+        self._require_choice()
         bracket = self._state["bracket"]
         if bracket is None or bracket.filled():
             self._open_bracket()

@@ -44,6 +44,10 @@ class MedianStoppingRule(FIFOScheduler):
         self._stopped: set[str] = set()
         self._paused: dict[str, float] = {}
 
+    def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
+        """Check that there is a metric."""
+        self._require_choice()
+
     def on_trial_result(self, tune_controller: Any, trial: Trial, result: dict[str, Any]) -> str:
         """End a trial that is worse than the median."""
         if self._time_attr not in result or (self._metric or "_metric") not in result:

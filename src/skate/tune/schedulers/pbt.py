@@ -16,6 +16,7 @@ from skate.tune.error import TuneError
 from skate.tune.experiment.trial import Trial
 from skate.tune.schedulers.exploration import check_mutations, explored, filled
 from skate.tune.schedulers.trial_scheduler import FIFOScheduler, TrialScheduler
+from skate.tune.search.search_generator import SearchGenerator
 from skate.tune.space.variants import format_vars
 
 _log = logging.getLogger("skate.tune")
@@ -106,7 +107,18 @@ class PopulationBasedTraining(FIFOScheduler):
         self._num_checkpoints = 0
 
     def on_trial_add(self, tune_controller: Any, trial: Trial) -> None:
-        """Add a member of the population; draw the values that its configuration lacks."""
+        """Add a member of the population; draw the values that its configuration lacks.
+
+        Raises:
+            ValueError: there is no metric, or a searcher chooses the configurations, too.
+        """
+        search = getattr(tune_controller, "search_alg", None)
+        if isinstance(search, SearchGenerator):
+            raise ValueError(
+                f"Search algorithms cannot be used with {type(self).__name__} schedulers. Please remove the search_alg "
+                f"{type(search.searcher).__name__}"
+            )
+        self._require_choice()
         self._states[trial.trial_id] = State(trial.experiment_tag)
         filled(trial.config, self._hyperparam_mutations)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -123,6 +124,8 @@ class ResourceChangingScheduler(TrialScheduler):
         TypeError: the base is not a scheduler, or is one of these.
     """
 
+    reuses_actors = False
+
     def __init__(
         self,
         base_scheduler: TrialScheduler | None = None,
@@ -132,6 +135,12 @@ class ResourceChangingScheduler(TrialScheduler):
         if not isinstance(self._base, TrialScheduler) or isinstance(self._base, ResourceChangingScheduler):
             raise TypeError(
                 f"base_scheduler must be another kind of TrialScheduler, got {type(base_scheduler).__name__}"
+            )
+        if resources_allocation_function is None:
+            warnings.warn(
+                "`resources_allocation_function` is None. No resource requirements will be changed at any time: pass a function "
+                "such as DistributeResources()",
+                stacklevel=2,
             )
         self._allocate = resources_allocation_function
         self._base_trial_resources: PlacementGroupFactory | None = None
@@ -151,9 +160,19 @@ class ResourceChangingScheduler(TrialScheduler):
         return self._base.set_search_properties(metric, mode, **spec)
 
     def on_trial_add(self, tune_controller: Any, trial: Trial, **kwargs: Any) -> None:
-        """Add a trial."""
+        """Add a trial.
+
+        Raises:
+            RuntimeError: it requests other resources than the first one.
+        """
+        request = trial.placement_group_factory
         if self._base_trial_resources is None:
-            self._base_trial_resources = trial.placement_group_factory
+            self._base_trial_resources = request
+        elif request != self._base_trial_resources and not trial.results:
+            raise RuntimeError(
+                "ResourceChangingScheduler doesn't support trials with varying base resources. First trial had "
+                f"{self._base_trial_resources}, trial {trial} has {request}"
+            )
         self._base.on_trial_add(tune_controller, trial)
 
     def on_trial_error(self, tune_controller: Any, trial: Trial, **kwargs: Any) -> None:

@@ -21,6 +21,8 @@ class TrialScheduler:
     STOP = "STOP"
     NOOP = "NOOP"
 
+    #: True if trials may run one after the other in the same process.
+    reuses_actors = True
     _metric: str | None = None
     _mode: str | None = None
     _supports_buffered_results = True
@@ -54,6 +56,18 @@ class TrialScheduler:
             checked_mode(mode)
         except ValueError as error:
             raise SchedulerArgumentError(f"`mode` must be 'min' or 'max'; {error}") from None
+
+    def _require_choice(self) -> None:
+        """Check that the scheduler knows which trials are better. A mode without a metric is of the unnamed one.
+
+        Raises:
+            ValueError: neither its own arguments nor the search has a metric and a mode.
+        """
+        if not self._mode:
+            raise ValueError(
+                f"{type(self).__name__} has been instantiated without a valid `metric` ({self._metric!r}) or `mode` "
+                f"({self._mode!r}) parameter; pass both to the scheduler, or to tune.TuneConfig()"
+            )
 
     def _goodness(self, result: dict[str, Any]) -> float:
         """Return the score of a result; larger is better."""

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from skate.tune.search.searcher import Searcher, pass_properties
+from skate.tune.search.searcher import Searcher, SearcherArgumentError, pass_properties
+
+
+class NoSearcherError(TypeError, RuntimeError):
+    """An object that is not a Searcher is in the place of one."""
 
 
 class ConcurrencyLimiter(Searcher):
@@ -16,16 +20,19 @@ class ConcurrencyLimiter(Searcher):
         batch: pass results to the searcher, and ask for more, only once all trials of a batch have ended.
 
     Raises:
-        TypeError: it is not a searcher.
-        ValueError: `max_concurrent` is not at least 1.
+        NoSearcherError: it is not a searcher.
+        SearcherArgumentError: `max_concurrent` is not at least 1.
     """
 
     def __init__(self, searcher: Any, max_concurrent: int, batch: bool = False) -> None:
+        if isinstance(max_concurrent, bool) or not isinstance(max_concurrent, int) or max_concurrent < 1:
+            raise SearcherArgumentError(f"max_concurrent must be at least 1, got {max_concurrent!r}")
         if not isinstance(searcher, Searcher):
             hint = "; it has its own max_concurrent" if hasattr(searcher, "max_concurrent") else ""
-            raise TypeError(f"ConcurrencyLimiter takes a Searcher, not {type(searcher).__name__}{hint}")
-        if isinstance(max_concurrent, bool) or not isinstance(max_concurrent, int) or max_concurrent < 1:
-            raise ValueError(f"max_concurrent must be at least 1, got {max_concurrent!r}")
+            raise NoSearcherError(
+                f"The `ConcurrencyLimiter` only works with `Searcher` objects: it takes a Searcher, not "
+                f"{type(searcher).__name__}{hint}"
+            )
         super().__init__(searcher.metric, searcher.mode)
         self.searcher = searcher
         self.max_concurrent = max_concurrent

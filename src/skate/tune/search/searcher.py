@@ -22,6 +22,10 @@ def pass_properties(
     return bool(searcher.set_search_properties(metric, mode, config, **spec))
 
 
+class SearcherArgumentError(ValueError, AssertionError):
+    """An argument of a searcher is invalid."""
+
+
 class Searcher:
     """Suggests configurations.
 
@@ -30,24 +34,29 @@ class Searcher:
         mode: "min" or "max", or a list with one for each metric.
 
     Raises:
-        ValueError: the mode is invalid, or the lists differ in length.
+        SearcherArgumentError: the mode is invalid, or the lists differ in length.
     """
 
     FINISHED = "FINISHED"
     CKPT_FILE_TMPL = "searcher-state-{}.pkl"
 
     def __init__(self, metric: Any = None, mode: Any = None) -> None:
-        checked_mode(mode, several=True)
+        try:
+            checked_mode(mode, several=True)
+        except ValueError as error:
+            raise SearcherArgumentError(str(error)) from None
         if (
             isinstance(metric, (list, tuple)) != isinstance(mode, (list, tuple))
             and metric is not None
             and mode is not None
         ):
-            raise ValueError(
-                f"metric and mode must be both single, or both a list, got metric={metric!r}, mode={mode!r}"
+            raise SearcherArgumentError(
+                f"metric and mode must be of the same type, both single or both a list, got metric={metric!r}, mode={mode!r}"
             )
         if isinstance(metric, (list, tuple)) and isinstance(mode, (list, tuple)) and len(metric) != len(mode):
-            raise ValueError(f"each metric needs a mode, got {len(metric)} metrics and {len(mode)} modes")
+            raise SearcherArgumentError(
+                f"Metric and mode must be the same length, got {len(metric)} metrics and {len(mode)} modes"
+            )
         self._metric, self._mode = metric, mode
 
     @property

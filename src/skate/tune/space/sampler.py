@@ -29,8 +29,12 @@ def generator(random_state: Any) -> Any:
     if random_state is None:
         return np.random
     if isinstance(random_state, int):
-        return np.random.RandomState(random_state)
+        return np.random.default_rng(random_state)
     return random_state
+
+
+class SamplerArgumentError(ValueError, AssertionError):
+    """An argument of a sampler is out of range."""
 
 
 class Sampler:
@@ -49,9 +53,9 @@ class BaseSampler(Sampler):
     """Draws from the domain uniformly."""
 
     def sample(self, domain: Any, config: Any = None, size: int = 1, random_state: Any = None) -> Any:
-        """Draw one value, or a list of `size` values if that is more than 1."""
-        found = [domain.cast(each) for each in self.draw(domain, size, generator(random_state))]
-        return found[0] if size == 1 else found
+        """Draw one value; an array of `size` numbers, or a list of `size` other values, if that is more than 1."""
+        found = self.draw(domain, size, generator(random_state))
+        return domain.cast(found[0]) if size == 1 else found
 
     def __str__(self) -> str:
         return "Base"
@@ -85,9 +89,11 @@ class LogUniform(BaseSampler):
 
     def draw(self, domain: Any, size: int, source: Any) -> Any:
         """Draw powers of the base."""
+        import numpy as np  # loaded by now
+
         low, high = math.log(domain.lower, self.base), math.log(domain.upper, self.base)
         found = self.base ** source.uniform(low, high, size=size)
-        return [math.floor(each) for each in found] if domain.whole else found
+        return np.floor(found).astype(int) if domain.whole else found
 
     def __str__(self) -> str:
         return "LogUniform"
@@ -98,7 +104,7 @@ class Normal(BaseSampler):
 
     def __init__(self, mean: float = 0.0, sd: float = 0.0) -> None:
         if sd <= 0:
-            raise ValueError(f"the standard deviation must be above 0, got {sd!r}")
+            raise SamplerArgumentError(f"SD has to be strictly greater than 0, got {sd!r}")
         self.mean, self.sd = mean, sd
 
     def draw(self, domain: Any, size: int, source: Any) -> Any:

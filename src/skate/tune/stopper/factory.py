@@ -17,7 +17,7 @@ def stopper_of(stop: Any) -> tuple[dict[str, float], Stopper]:
     Raises:
         TuneError, ValueError: the value is none of these, or a bound is not a number.
     """
-    if stop is None:
+    if stop is None or stop in ([], (), {}):
         return {}, NoopStopper()
     if isinstance(stop, Stopper):
         return {}, stop

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import abc
 from typing import Any
 
 
-class Stopper(abc.ABC):
+class Stopper:
     """Decides after each result if the trial ends, and at any time if the search ends."""
 
-    @abc.abstractmethod
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
         """True if the trial ends with this result."""
+        raise NotImplementedError(f"{type(self).__name__} must define __call__(trial_id, result)")
 
-    @abc.abstractmethod
     def stop_all(self) -> bool:
         """True if the whole search ends."""
+        raise NotImplementedError(f"{type(self).__name__} must define stop_all()")
 
 
 class NoopStopper(Stopper):

@@ -25,7 +25,7 @@ class TimeoutStopper(Stopper):
         self._since: float | None = None
 
     def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        return self.stop_all()
+        return False  # it ends the search as a whole
 
     def stop_all(self) -> bool:
         """True once the time limit has passed."""

@@ -91,6 +91,7 @@ class FunctionTrainable(Trainable):
         self._since_restore += 1
         self._time_total += took
         self._time_since_restore += took
+        result.pop("timestamp", None)  # the time of the report
         self._auto_fill(result, took)
         self._last = result
         return result
@@ -181,8 +182,8 @@ def _metrics(value: Any) -> dict[str, Any]:
         return dict(value)
     if isinstance(value, (int, float)) or hasattr(value, "__float__"):
         return {"_metric": value}
-    raise TypeError(
-        f"a trainable function must return or yield a dict of metrics, or one number, got "
+    raise ValueError(
+        "Invalid return or yield value: a trainable function returns or yields a dict of metrics, or one number, not "
         f"{type(value).__name__}: {value!r:.80}"
     )
 

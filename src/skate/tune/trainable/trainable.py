@@ -12,8 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from skate.train.checkpoint import Checkpoint
+from skate.train.storage import filesystem as files
 from skate.tune.placement import PlacementGroupFactory
 from skate.tune.trainable import session
+from skate.tune.trainable.saved_checkpoint import SavedCheckpoint
 from skate.tune.trainable.session import TrialSpec
 
 #: The duration of `setup` in seconds after which Ray warns.
@@ -60,6 +62,8 @@ class Trainable:
         self._since_restore = 0
         self._time_since_restore = 0.0
         self._timesteps_total: float | None = None
+        self._episodes_total: float | None = None
+        self._last_result: dict[str, Any] = {}
         self.latest_checkpoint: Checkpoint | None = spec.checkpoint if spec else None
 
     # -- for subclasses to define
@@ -110,8 +114,8 @@ class Trainable:
         started = time.monotonic()
         result = self.step()
         if not isinstance(result, dict):
-            raise TypeError(
-                f"{type(self).__name__}.step() must return a dict of metrics, not {type(result).__name__}: "
+            raise AssertionError(
+                f"{type(self).__name__}.step() needs to return a dict of metrics, not {type(result).__name__}: "
                 f"{result!r:.80}"
             )
         result = dict(result)
@@ -122,16 +126,21 @@ class Trainable:
         self._time_since_restore += took
         self._auto_fill(result, took)
         self.log_result(result)
+        self._last_result = result
         return result
 
     def _auto_fill(self, result: dict[str, Any], took: float) -> None:
         result.setdefault("done", False)
-        result["training_iteration"] = self._iteration
-        for name, value in self.get_auto_filled_metrics(time_this_iter=took).items():
-            result.setdefault(name, value)
         if result.get("timesteps_this_iter") is not None:
             self._timesteps_total = (self._timesteps_total or 0) + result["timesteps_this_iter"]
+        if result.get("episodes_this_iter") is not None:
+            self._episodes_total = (self._episodes_total or 0) + result["episodes_this_iter"]
+        if self._timesteps_total is not None:
             result.setdefault("timesteps_total", self._timesteps_total)
+        if self._episodes_total is not None:
+            result.setdefault("episodes_total", self._episodes_total)
+        result.setdefault("training_iteration", self._iteration)
+        result.update(self.get_auto_filled_metrics(time_this_iter=took, timestamp=result.get("timestamp")))
 
     def get_auto_filled_metrics(
         self,
@@ -168,11 +177,14 @@ class Trainable:
                 break
         return found
 
-    def save(self, checkpoint_dir: str | None = None) -> Checkpoint:
+    def save(self, checkpoint_dir: str | None = None) -> SavedCheckpoint:
         """Save to a folder, a new one if none is given.
 
+        Returns:
+            A `Checkpoint`; it also has itself as `checkpoint`, and the last result as `metrics`.
+
         Raises:
-            TypeError: `save_checkpoint` returned neither a dict nor the folder nor None.
+            ValueError: `save_checkpoint` returned the path of another folder.
         """
         folder = checkpoint_dir or tempfile.mkdtemp(prefix="checkpoint_")
         os.makedirs(folder, exist_ok=True)
@@ -180,24 +192,29 @@ class Trainable:
         if isinstance(found, dict):
             with open(os.path.join(folder, DICT_CHECKPOINT), "wb") as file:
                 pickle.dump(found, file)
-        elif found is not None and os.path.abspath(str(found)) != os.path.abspath(folder):
-            raise TypeError(
-                f"{type(self).__name__}.save_checkpoint() must write into the given folder, or return a dict; "
-                f"it returned {found!r:.80}"
+        elif isinstance(found, str) and os.path.abspath(found) != os.path.abspath(folder):
+            raise ValueError(
+                f"The returned checkpoint path from `save_checkpoint` must be None or the same as the provided path argument: "
+                f"{type(self).__name__} returned {found!r:.80} for {folder!r}"
             )
         checkpoint = Checkpoint.from_directory(folder)
         with open(os.path.join(folder, _STATE), "wb") as file:
             pickle.dump(self._progress(), file)
         self.latest_checkpoint = checkpoint
-        return checkpoint
+        return SavedCheckpoint(checkpoint, self._last_result)
 
     def restore(self, checkpoint_path: Any) -> None:
         """Resume from a saved state.
 
         Raises:
-            FileNotFoundError: nothing is saved at that path.
+            ValueError: nothing is saved at that path.
         """
         given = checkpoint_path if isinstance(checkpoint_path, Checkpoint) else Checkpoint(checkpoint_path)
+        if not files.exists(given._filesystem, given.path):
+            raise ValueError(
+                "Could not recover from checkpoint as it does not exist on storage anymore: there is nothing at "
+                f"{given.path!r}"
+            )
         with given.as_directory() as folder:
             state = os.path.join(folder, _STATE)
             if os.path.exists(state):
@@ -205,6 +222,7 @@ class Trainable:
                     found = pickle.load(file)
                 self._iteration, self._time_total = found["iteration"], found["time_total"]
                 self._timesteps_total = found["timesteps_total"]
+                self._episodes_total = found.get("episodes_total")
             as_dict = os.path.join(folder, DICT_CHECKPOINT)
             if os.path.exists(as_dict):
                 with open(as_dict, "rb") as file:
@@ -225,6 +243,7 @@ class Trainable:
             "iteration": self._iteration,
             "time_total": self._time_total,
             "timesteps_total": self._timesteps_total,
+            "episodes_total": self._episodes_total,
         }
 
     def reset(self, new_config: dict[str, Any], storage: Any = None) -> bool:
