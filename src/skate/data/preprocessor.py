@@ -8,6 +8,7 @@ import pickle
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import pandas as pd
 import pyarrow as pa
 
 from skate import cloudpickle
@@ -147,11 +148,34 @@ class Preprocessor:
         PreprocessorNotFittedException.
         """
         self._need_fit("transform_batch")
+        form = self._form()
+        if form == "pandas" and isinstance(data, pd.DataFrame):
+            return self._transform_pandas(data)
+        if form == "numpy" and isinstance(data, dict):
+            return self._transform_numpy(data)
+        wanted = self._result_form or form
+        if wanted == "arrow":
+            wanted = "pandas" if isinstance(data, pd.DataFrame) else "pyarrow"
+        if wanted == "pandas" and isinstance(data, pd.DataFrame):
+            return self._transformed_frame(data)
         made = self._transformed(blocks.from_batch(data))
-        form = self._result_form or self._form()
-        if form == "arrow":
-            form = "pandas" if hasattr(data, "iloc") else "pyarrow"
-        return made if form == "pyarrow" else blocks.to_batch(made, form)
+        return made if wanted == "pyarrow" else blocks.to_batch(made, wanted)
+
+    def _transformed_frame(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Transform a DataFrame. Its index and the columns that are not read or written stay as they are."""
+        reads = [name for name in self.get_input_columns() if name in frame.columns]
+        made = blocks.to_batch(self._transformed(blocks.from_batch(frame[reads] if reads else frame)), "pandas")
+        if len(made) != len(frame):
+            return made
+        made.index = frame.index
+        if not reads:
+            return made
+        writes = self.get_output_columns()
+        kept = frame.drop(columns=[name for name in reads if name not in made.columns])
+        for name in made.columns:
+            if name in writes or name not in kept.columns:
+                kept[name] = made[name]
+        return kept
 
     @classmethod
     def preferred_batch_format(cls) -> str:

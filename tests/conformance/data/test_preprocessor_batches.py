@@ -141,6 +141,49 @@ def test_some_preprocessors_give_tables_for_all_but_frames(name, fitted):
     assert isinstance(fitted(name).transform_batch(arrays), pa.Table)
 
 
+@pytest.mark.parametrize("name", sorted({*GIVES_FRAMES, *GIVES_TABLES} - {"Concatenator"}))
+def test_a_frame_keeps_its_index_and_its_other_columns(name, fitted):
+    given = frame().assign(o=pd.Categorical(["p", "q", "p"])).set_index(pd.Index([7, 3, 5], name="k"))
+    made = fitted(name).transform_batch(given.copy())
+    assert made.index.tolist() == [7, 3, 5] and made.index.name == "k"
+    assert made["o"].dtype == given["o"].dtype
+    assert made.columns[: len(given.columns)].tolist() == given.columns.tolist()
+
+
+def test_a_preprocessor_of_ones_own_gets_the_frame_as_it_is():
+    class Own(Preprocessor):
+        _is_fittable = False
+
+        def _transform_pandas(self, df):
+            return df.assign(k=df.index, o=df["o"].dt.days)
+
+    given = pd.DataFrame({"o": pd.to_timedelta([1, 2], unit="D")}, index=["x", "y"])
+    made = Own().transform_batch(given)
+    assert made["k"].tolist() == ["x", "y"] and made["o"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("form", [pd.DataFrame, pa.table])
+@pytest.mark.parametrize(
+    ("name", "batch"),
+    [
+        ("LabelEncoder", {"s": ["x", None]}),
+        ("OneHotEncoder", {"s": ["x", None]}),
+        ("OrdinalEncoder", {"s": ["x", None]}),
+        ("MultiHotEncoder", {"l": [["u"], None]}),
+    ],
+)
+def test_encoders_refuse_nulls(name, batch, form, fitted):
+    with pytest.raises(ValueError, match="because they contain null values"):
+        fitted(name).transform_batch(form(batch))
+
+
+def test_an_imputer_adds_a_column_that_is_missing(fitted):
+    assert fitted("SimpleImputer").transform_batch(pd.DataFrame({"b": [1, 2]}))["a"].tolist() == [7 / 3] * 2
+    constant = SimpleImputer(["n"], strategy="constant", fill_value="?", output_columns=["m"])
+    made = constant.transform(ray.data.from_pandas(frame()[["b"]])).to_pandas()
+    assert made.columns.tolist() == ["b", "m"] and made["m"].tolist() == ["?"] * 3
+
+
 NEARLY_CONSTANT = [
     [1.0, 1.0 + 1e-12, 1.0],
     [1.0, 1.0 + 1e-9, 1.0],

@@ -27,11 +27,10 @@ def fitted(
     columns: Sequence[str],
     most: Mapping[str, int] | None = None,
     inside_lists: bool = True,
-    nulls: bool = False,
 ) -> dict[str, Index]:
     """Number the distinct values of columns in sorted order; with `most`, only the most frequent ones.
 
-    Raises ValueError for values without an order, and for nulls unless `nulls` is true, which skips them.
+    Raises ValueError for values without an order, and for nulls.
     """
     for name in most or {}:
         if name not in columns:
@@ -41,7 +40,7 @@ def fitted(
     found: dict[str, Index] = {}
     for name, counts in counts_of(ds, columns, inside_lists).items():
         missing = [value for value in counts if value is None or value != value]
-        if missing and not nulls:
+        if missing:
             raise ValueError(
                 f"column {name!r} has nulls, which are not a category; fill them first, for example with SimpleImputer"
             )
@@ -78,6 +77,16 @@ def numbered(column: pa.ChunkedArray, index: Index) -> pa.ChunkedArray:
 class _Encoder(ColumnPreprocessor):
     stats_: dict[str, Any]
 
+    def _transform_arrow(self, table: pa.Table) -> pa.Table:
+        given = [known(table.column_names, name) for name in self.columns]
+        missing = [name for name in given if _has_missing(table.column(name))]
+        if missing:
+            raise ValueError(
+                f"Unable to transform columns {missing} because they contain null values, which are not a category; "
+                f"fill them first, for example with SimpleImputer"
+            )
+        return super()._transform_arrow(table)
+
     def _index(self, name: str) -> Index:
         found: Index = self.stats_[f"unique_values({name})"]
         return found
@@ -85,6 +94,13 @@ class _Encoder(ColumnPreprocessor):
     def _learn(self, found: dict[str, Index]) -> Preprocessor:
         self.stats_ = {f"unique_values({name})": index for name, index in found.items()}
         return self
+
+
+def _has_missing(column: pa.ChunkedArray) -> bool:
+    """True if a column has a null or a NaN."""
+    if pa.types.is_floating(column.type):
+        return bool(pc.any(pc.is_null(column, nan_is_null=True)).as_py())
+    return bool(column.null_count)
 
 
 class OrdinalEncoder(_Encoder):
@@ -157,7 +173,7 @@ class MultiHotEncoder(OneHotEncoder):
     _result_form = "pandas"
 
     def _fit(self, ds: Dataset) -> Preprocessor:
-        return self._learn(fitted(ds, self.columns, self.max_categories, True, nulls=True))
+        return self._learn(fitted(ds, self.columns, self.max_categories, True))
 
     def _column(self, name: str, column: pa.ChunkedArray) -> Any:
         index = self._index(name)
