@@ -164,17 +164,20 @@ class Preprocessor:
     def _transformed_frame(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Transform a DataFrame. Its index and the columns that are not read or written stay as they are."""
         reads = [name for name in self.get_input_columns() if name in frame.columns]
-        made = blocks.to_batch(self._transformed(blocks.from_batch(frame[reads] if reads else frame)), "pandas")
+        table = self._transformed(blocks.from_batch(frame[reads] if reads else frame))
+        made = blocks.to_batch(table, "pandas")
         if len(made) != len(frame):
             return made
         made.index = frame.index
         if not reads:
             return made
         writes = self.get_output_columns()
+        in_arrow = any(isinstance(kind, pd.ArrowDtype) for kind in frame.dtypes)
         kept = frame.drop(columns=[name for name in reads if name not in made.columns])
-        for name in made.columns:
+        for name, column in zip(table.column_names, table.columns, strict=True):
             if name in writes or name not in kept.columns:
-                kept[name] = made[name]
+                gaps = pa.types.is_integer(column.type) and column.null_count and not in_arrow
+                kept[name] = column.to_numpy() if gaps else made[name]  # numpy has no null: NaN, as in Ray
         return kept
 
     @classmethod

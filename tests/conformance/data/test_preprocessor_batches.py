@@ -177,6 +177,18 @@ def test_encoders_refuse_nulls(name, batch, form, fitted):
         fitted(name).transform_batch(form(batch))
 
 
+def test_a_value_unknown_at_fitting_is_nan_in_a_frame(fitted):
+    for name in ("OrdinalEncoder", "LabelEncoder"):
+        made = fitted(name).transform_batch(pd.DataFrame({"s": ["y", "new"]}))["s"]
+        assert made.dtype == np.float64 and made.isna().tolist() == [False, True]
+
+
+def test_hot_encodings_are_lists_in_rows():
+    data = ray.data.from_pandas(frame())
+    assert [row["s"] for row in OneHotEncoder(["s"]).fit_transform(data).take_all()] == [[1, 0], [0, 1], [1, 0]]
+    assert [row["l"] for row in MultiHotEncoder(["l"]).fit_transform(data).take_all()] == [[1, 1], [1, 0], [0, 1]]
+
+
 def test_an_imputer_adds_a_column_that_is_missing(fitted):
     assert fitted("SimpleImputer").transform_batch(pd.DataFrame({"b": [1, 2]}))["a"].tolist() == [7 / 3] * 2
     constant = SimpleImputer(["n"], strategy="constant", fill_value="?", output_columns=["m"])

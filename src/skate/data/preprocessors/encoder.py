@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skate.data.block import columns as values_of
-from skate.data.block import tensors
 from skate.data.block.names import known
 from skate.data.expressions.namespaces.lists import list_over
 from skate.data.preprocessor import Preprocessor
@@ -164,7 +163,7 @@ class OneHotEncoder(_Encoder):
         made = np.zeros((len(places), len(index)), np.uint8)
         rows = np.nonzero(places >= 0)[0]
         made[rows, places[rows]] = 1
-        return tensors.from_ndarray(made)
+        return pa.FixedSizeListArray.from_arrays(made.ravel(), len(index))
 
 
 class MultiHotEncoder(OneHotEncoder):
@@ -187,7 +186,8 @@ class MultiHotEncoder(OneHotEncoder):
                 place = index.get(hashable(each))
                 if place is not None:
                     made[row, place] += 1
-        return tensors.from_ndarray(made)
+        ends = np.arange(len(made) + 1, dtype=np.int32) * len(index)
+        return pa.ListArray.from_arrays(ends, made.ravel())
 
 
 class LabelEncoder(_Encoder):
