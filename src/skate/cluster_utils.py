@@ -36,7 +36,17 @@ if TYPE_CHECKING:
 DEFAULTS: dict[str, Any] = {"num_cpus": 1, "num_gpus": 0, "object_store_memory": 150 * 1024 * 1024}
 #: Supported arguments of nodes. `memory` is called `_memory` elsewhere.
 NODE_ARGUMENTS = frozenset(
-    {*DEFAULTS, "resources", "labels", "memory", "node_ip_address", "node_name", "log_to_driver", "namespace", "preload"}
+    {
+        *DEFAULTS,
+        "resources",
+        "labels",
+        "memory",
+        "node_ip_address",
+        "node_name",
+        "log_to_driver",
+        "namespace",
+        "preload",
+    }
 )
 #: Accepted for compatibility: nodes on one machine have no ports, and need no such settings.
 WITHOUT_EFFECT = frozenset(

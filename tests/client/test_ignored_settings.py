@@ -47,7 +47,11 @@ def test_settings_that_request_nothing_are_silent() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         skate.init(
-            local_mode=True, include_dashboard=False, logging_config=None, _temp_dir=None, _redis_password=None
+            local_mode=True,
+            include_dashboard=False,
+            logging_config=None,
+            _temp_dir=None,
+            _redis_password=None,
         )
     skate.shutdown()
 

@@ -136,7 +136,9 @@ def test_shutdown_twice_is_harmless(fresh: Callable[..., Any]) -> None:
     assert not ray.is_initialized()
 
 
-def test_a_job_config_says_namespace_metadata_and_environment_and_a_node_has_a_name(fresh: Callable[..., Any]) -> None:
+def test_a_job_config_says_namespace_metadata_and_environment_and_a_node_has_a_name(
+    fresh: Callable[..., Any],
+) -> None:
     config = ray.job_config.JobConfig(
         ray_namespace="of-the-job", runtime_env={"env_vars": {"OF_THE_JOB": "1"}}, metadata={"who": "me"}
     )

@@ -113,7 +113,9 @@ def test_boundaries_are_sorted_and_kept_once(name: str) -> None:
 
 def test_tags_beyond_the_declared_ones_are_recorded(name: str) -> None:
     Counter(name, tag_keys=("route",)).inc(tags={"route": "a", "host": "h"})
-    assert [sample.tags for sample in registry().snapshot() if sample.name == name] == [{"host": "h", "route": "a"}]
+    assert [sample.tags for sample in registry().snapshot() if sample.name == name] == [
+        {"host": "h", "route": "a"}
+    ]
 
 
 def test_values_are_checked(name: str) -> None:

@@ -6,7 +6,7 @@ import base64
 import enum
 import pickle
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pandas as pd
 import pyarrow as pa
@@ -70,6 +70,14 @@ class Preprocessor:
     #: The arguments that `repr` shows, in order.
     _shown: ClassVar[tuple[str, ...]] = ()
 
+    #: What the preprocessor has learnt; empty before `fit`.
+    stats_: dict[str, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        made = super().__new__(cls)
+        made.stats_ = {}
+        return made
+
     def fit_status(self) -> FitStatus:
         """The state of the preprocessor: nothing to fit, not fitted, or fitted."""
         if not self._is_fittable:
@@ -78,7 +86,10 @@ class Preprocessor:
 
     def _check_has_fitted_state(self) -> bool:
         return any(
-            name.endswith("_") and not name.startswith("_") and value is not None
+            name.endswith("_")
+            and not name.startswith("_")
+            and value is not None
+            and (value or name != "stats_")
             for name, value in vars(self).items()
         )
 
@@ -163,22 +174,38 @@ class Preprocessor:
 
     def _transformed_frame(self, frame: pd.DataFrame) -> pd.DataFrame:
         """Transform a DataFrame. Its index and the columns that are not read or written stay as they are."""
-        reads = [name for name in self.get_input_columns() if name in frame.columns]
-        table = self._transformed(blocks.from_batch(frame[reads] if reads else frame))
+        declared = self.get_input_columns()
+        reads = [name for name in declared if name in frame.columns]
+        if declared:
+            # A block has rows only if it has a column.
+            table = self._transformed(blocks.from_batch(frame[reads or frame.columns[:1]]))
+        else:
+            table = self._transformed(blocks.from_batch(frame))
         made = blocks.to_batch(table, "pandas")
         if len(made) != len(frame):
             return made
         made.index = frame.index
-        if not reads:
+        if not declared:
             return made
         writes = self.get_output_columns()
         in_arrow = any(isinstance(kind, pd.ArrowDtype) for kind in frame.dtypes)
         kept = frame.drop(columns=[name for name in reads if name not in made.columns])
         for name, column in zip(table.column_names, table.columns, strict=True):
             if name in writes or name not in kept.columns:
-                gaps = pa.types.is_integer(column.type) and column.null_count and not in_arrow
-                kept[name] = column.to_numpy() if gaps else made[name]  # numpy has no null: NaN, as in Ray
+                kept[name] = made[name] if in_arrow else self._in_numpy(column, made[name])
         return kept
+
+    def _in_numpy(self, column: pa.ChunkedArray, made: pd.Series) -> Any:
+        """Return a column for a frame that does not use Arrow's types: NaN for null, and objects for lists."""
+        kind = column.type
+        if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+            values = (
+                column.to_pandas()
+                if self._form() == "arrow" and self._result_form == "arrow"
+                else column.to_pylist()
+            )
+            return pd.Series(values, index=made.index, dtype=object)
+        return column.to_numpy() if pa.types.is_integer(kind) and column.null_count else made
 
     @classmethod
     def preferred_batch_format(cls) -> str:

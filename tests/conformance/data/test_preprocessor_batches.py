@@ -15,8 +15,10 @@ from ray.data.preprocessors import (
     Categorizer,
     Chain,
     Concatenator,
+    CountVectorizer,
     CustomKBinsDiscretizer,
     FeatureHasher,
+    HashingVectorizer,
     LabelEncoder,
     MaxAbsScaler,
     MinMaxScaler,
@@ -27,6 +29,7 @@ from ray.data.preprocessors import (
     PowerTransformer,
     SimpleImputer,
     StandardScaler,
+    Tokenizer,
     UniformKBinsDiscretizer,
 )
 
@@ -183,10 +186,43 @@ def test_a_value_unknown_at_fitting_is_nan_in_a_frame(fitted):
         assert made.dtype == np.float64 and made.isna().tolist() == [False, True]
 
 
-def test_hot_encodings_are_lists_in_rows():
+def test_hot_encodings_and_counts_of_tokens_are_lists_in_rows():
     data = ray.data.from_pandas(frame())
-    assert [row["s"] for row in OneHotEncoder(["s"]).fit_transform(data).take_all()] == [[1, 0], [0, 1], [1, 0]]
-    assert [row["l"] for row in MultiHotEncoder(["l"]).fit_transform(data).take_all()] == [[1, 1], [1, 0], [0, 1]]
+    assert [row["s"] for row in OneHotEncoder(["s"]).fit_transform(data).take_all()] == [
+        [1, 0],
+        [0, 1],
+        [1, 0],
+    ]
+    assert [row["s"] for row in CountVectorizer(["s"]).fit_transform(data).take_all()] == [
+        [1, 0],
+        [0, 1],
+        [1, 0],
+    ]
+    assert HashingVectorizer(["s"], num_features=1).transform(data).take(1)[0]["s"] == [1]
+    assert [row["l"] for row in MultiHotEncoder(["l"]).fit_transform(data).take_all()] == [
+        [1, 1],
+        [1, 0],
+        [0, 1],
+    ]
+
+
+@pytest.mark.parametrize("name", ["Normalizer", "Tokenizer", "StandardScaler"])
+def test_stats_are_empty_before_a_fit(name):
+    made = {
+        "Normalizer": Normalizer(["a"]),
+        "Tokenizer": Tokenizer(["s"]),
+        "StandardScaler": StandardScaler(["a"]),
+    }[name]
+    assert made.stats_ == {}
+    fits = made.fit_status() != Preprocessor.FitStatus.NOT_FITTABLE
+    assert bool(made.fit(ray.data.from_pandas(frame())).stats_) == fits
+
+
+def test_lists_are_objects_in_a_frame(fitted):
+    for name, column in {"MultiHotEncoder": "l", "OneHotEncoder": "s"}.items():
+        assert fitted(name).transform_batch(frame())[column].dtype.kind == "O"
+    tokens = Tokenizer(["s"]).transform_batch(frame())["s"]
+    assert tokens.dtype.kind == "O" and tokens.tolist() == [["x"], ["y"], ["x"]]
 
 
 def test_an_imputer_adds_a_column_that_is_missing(fitted):

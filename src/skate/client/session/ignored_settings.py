@@ -48,7 +48,9 @@ def warn(settings: Mapping[str, Any], stacklevel: int) -> None:
             if any(value is each for each in unset):
                 continue
         elif name.startswith("_") and name not in KNOWN:
-            raise RuntimeError(f"Unknown keyword argument(s): {name} is not a setting of init(); leave it out")
+            raise RuntimeError(
+                f"Unknown keyword argument(s): {name} is not a setting of init(); leave it out"
+            )
         else:
             continue
         _warned.add(name)

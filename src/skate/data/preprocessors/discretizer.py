@@ -102,8 +102,6 @@ class UniformKBinsDiscretizer(_Discretizer):
     The other arguments are those of `CustomKBinsDiscretizer`.
     """
 
-    stats_: dict[str, Any]
-
     def _fit(self, ds: Dataset) -> Preprocessor:
         ends = ds.aggregate(*(kind(name) for kind in (Min, Max) for name in self.columns))
         self.stats_ = {name: self._uniform(name, ends) for name in self.columns}

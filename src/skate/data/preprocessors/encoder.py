@@ -13,7 +13,7 @@ from skate.data.block import columns as values_of
 from skate.data.block.names import known
 from skate.data.expressions.namespaces.lists import list_over
 from skate.data.preprocessor import Preprocessor
-from skate.data.preprocessors.base import ColumnPreprocessor, counts_of, hashable, is_list, put
+from skate.data.preprocessors.base import ColumnPreprocessor, counts_of, hashable, is_list, lists_of, put
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -74,8 +74,6 @@ def numbered(column: pa.ChunkedArray, index: Index) -> pa.ChunkedArray:
 
 
 class _Encoder(ColumnPreprocessor):
-    stats_: dict[str, Any]
-
     def _transform_arrow(self, table: pa.Table) -> pa.Table:
         given = [known(table.column_names, name) for name in self.columns]
         missing = [name for name in given if _has_missing(table.column(name))]
@@ -186,8 +184,7 @@ class MultiHotEncoder(OneHotEncoder):
                 place = index.get(hashable(each))
                 if place is not None:
                     made[row, place] += 1
-        ends = np.arange(len(made) + 1, dtype=np.int32) * len(index)
-        return pa.ListArray.from_arrays(ends, made.ravel())
+        return lists_of(made)
 
 
 class LabelEncoder(_Encoder):
@@ -230,7 +227,6 @@ class Categorizer(ColumnPreprocessor):
     all values seen at fitting."""
 
     _shown = ("columns", "dtypes", "output_columns")
-    stats_: dict[str, Any]
 
     def __init__(
         self,

@@ -25,7 +25,6 @@ class SimpleImputer(ColumnPreprocessor):
     """
 
     _shown = ("columns", "strategy", "fill_value", "output_columns")
-    stats_: dict[str, Any]
 
     def __init__(
         self,
