@@ -167,9 +167,13 @@ class Preprocessor:
         wanted = self._result_form or form
         if wanted == "arrow":
             wanted = "pandas" if isinstance(data, pd.DataFrame) else "pyarrow"
-        if wanted == "pandas" and isinstance(data, pd.DataFrame):
-            return self._transformed_frame(data)
-        made = self._transformed(blocks.from_batch(data))
+        if wanted == "pandas":
+            return self._transformed_frame(data if isinstance(data, pd.DataFrame) else _in_numpy_types(data))
+        table = blocks.from_batch(data)
+        if b"pandas" in (table.schema.metadata or {}):
+            # What pandas noted of the types does not hold for the result.
+            table = table.replace_schema_metadata()
+        made = self._transformed(table)
         return made if wanted == "pyarrow" else blocks.to_batch(made, wanted)
 
     def _transformed_frame(self, frame: pd.DataFrame) -> pd.DataFrame:
@@ -198,7 +202,7 @@ class Preprocessor:
     def _in_numpy(self, column: pa.ChunkedArray, made: pd.Series) -> Any:
         """Return a column for a frame that does not use Arrow's types: NaN for null, and objects for lists."""
         kind = column.type
-        if pa.types.is_list(kind) or pa.types.is_fixed_size_list(kind):
+        if is_list(kind):
             values = (
                 column.to_pandas()
                 if self._form() == "arrow" and self._result_form == "arrow"
@@ -361,6 +365,21 @@ def _registered(written: dict[str, Any]) -> Preprocessor:
     made = kind.__new__(kind)
     made._set_serializable_fields(written["fields"], written["version"])  # type: ignore[attr-defined]
     return made
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """True if the values are lists."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _in_numpy_types(batch: Any) -> pd.DataFrame:
+    """Return a batch as a DataFrame without Arrow's types for lists, and for integers with nulls."""
+    table = blocks.from_batch(batch)
+    frame = blocks.to_batch(table, "pandas")
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if is_list(column.type) or (pa.types.is_integer(column.type) and column.null_count):
+            frame[name] = column.to_pandas()
+    return frame
 
 
 class _Transform:

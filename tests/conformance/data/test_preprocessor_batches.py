@@ -225,6 +225,35 @@ def test_lists_are_objects_in_a_frame(fitted):
     assert tokens.dtype.kind == "O" and tokens.tolist() == [["x"], ["y"], ["x"]]
 
 
+@pytest.mark.parametrize("name", ["OneHotEncoder", "OrdinalEncoder"])
+def test_a_table_made_from_pandas_gives_a_table_that_pandas_reads(name, fitted):
+    given = pa.Table.from_pandas(pd.DataFrame({"s": ["x", "y"], "l": [["u"], ["v"]]}))
+    made = fitted(name).transform_batch(given).to_pandas()
+    assert [np.asarray(each).tolist() for each in made["s"]] == {
+        "OneHotEncoder": [[1, 0], [0, 1]],
+        "OrdinalEncoder": [0, 1],
+    }[name]
+
+
+def test_a_frame_made_of_a_table_has_numpys_types(fitted):
+    made = fitted("MinMaxScaler").transform_batch(
+        pa.table({"a": [1.0, 2.0], "k": [1, None], "l": [["u"], []]})
+    )
+    assert made.dtypes.map(str).tolist() == ["float64", "float64", "object"]
+
+
+def test_hashed_whole_numbers_stay_whole():
+    hasher = FeatureHasher(["a", "b"], num_features=3, output_column="h")
+    for values, kind in (([1, 2], "i"), ([1.0, 2.0], "f")):
+        made = hasher.transform_batch(pd.DataFrame({"a": values, "b": values}))
+        assert np.stack(made["h"]).dtype.kind == kind
+
+
+def test_bins_that_are_not_a_number_are_refused():
+    with pytest.raises(TypeError):
+        UniformKBinsDiscretizer(["a"], bins="3").fit(ray.data.from_pandas(frame()))
+
+
 def test_an_imputer_adds_a_column_that_is_missing(fitted):
     assert fitted("SimpleImputer").transform_batch(pd.DataFrame({"b": [1, 2]}))["a"].tolist() == [7 / 3] * 2
     constant = SimpleImputer(["n"], strategy="constant", fill_value="?", output_columns=["m"])

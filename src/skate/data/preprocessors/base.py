@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skate.data.block.names import known
-from skate.data.preprocessor import Preprocessor
+from skate.data.preprocessor import Preprocessor, is_list
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -115,11 +115,6 @@ def _counted(column: pa.ChunkedArray, inside_lists: bool) -> list[tuple[Any, int
         return list(counts.items())
     tallied = pc.value_counts(column)
     return list(zip(tallied.field("values").to_pylist(), tallied.field("counts").to_pylist(), strict=True))
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """True if the values are lists."""
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def lists_of(numbers: np.ndarray) -> pa.ListArray:

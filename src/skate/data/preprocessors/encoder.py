@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from skate.data.block import columns as values_of
 from skate.data.block.names import known
 from skate.data.expressions.namespaces.lists import list_over
-from skate.data.preprocessor import Preprocessor
-from skate.data.preprocessors.base import ColumnPreprocessor, counts_of, hashable, is_list, lists_of, put
+from skate.data.preprocessor import Preprocessor, is_list
+from skate.data.preprocessors.base import ColumnPreprocessor, counts_of, hashable, lists_of, put
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
