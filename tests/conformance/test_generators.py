@@ -202,6 +202,20 @@ def test_core_29_completed_raises_what_kept_the_generator_from_running():
         ray.get(next(stream))
 
 
+@pytest.mark.parametrize("streaming", ["streaming", "dynamic"])
+@pytest.mark.filterwarnings("ignore:.*dynamic")
+def test_core_29_a_method_without_yield_cannot_stream(streaming):
+    class Actor:
+        def one(self):
+            return 1
+
+    actor = ray.remote(num_cpus=0)(Actor).remote()
+    with pytest.raises(ValueError, match="can only be used with generator functions"):
+        actor.one.options(num_returns=streaming)
+    with pytest.raises(ValueError, match="can only be used with generator functions"):
+        ray.method(num_returns=streaming)(Actor.one)
+
+
 def test_core_29_completed_raises_when_the_worker_died():
     @ray.remote(max_retries=0)
     def die():
