@@ -136,6 +136,13 @@ def test_shutdown_twice_is_harmless(fresh: Callable[..., Any]) -> None:
     assert not ray.is_initialized()
 
 
+@pytest.mark.parametrize("question", ["cluster_resources", "available_resources", "nodes", "timeline"])
+def test_a_cluster_that_is_not_there_cannot_be_queried(fresh: Callable[..., Any], question: str) -> None:
+    ray.shutdown()
+    with pytest.raises(ray.exceptions.RaySystemError, match="Ray has not been started yet"):
+        getattr(ray, question)()
+
+
 def test_a_job_config_says_namespace_metadata_and_environment_and_a_node_has_a_name(
     fresh: Callable[..., Any],
 ) -> None:
