@@ -1,4 +1,4 @@
-"""What ray.util.metrics takes and refuses."""
+"""Values, tags and boundaries that ray.util.metrics takes and refuses."""
 
 from __future__ import annotations
 

@@ -75,7 +75,10 @@ def read_parquet(
     given = dict(locals())
     if catalog is not None:
         given.update(_of_catalog(catalog, paths, filesystem))
-    arrow = {**arrow_parquet_args}
+    return _read_parquet(given, arrow_parquet_args)
+
+
+def _read_parquet(given: dict[str, Any], arrow: dict[str, Any]) -> Dataset:
     function = arrow.pop("_block_udf", None)
     batches = arrow.pop("to_batches_kwargs", None) or {}
     given["arrow_parquet_args"] = arrow | batches
