@@ -160,8 +160,8 @@ class Preprocessor:
         """
         self._need_fit("transform_batch")
         form = self._form()
-        if form == "pandas" and isinstance(data, pd.DataFrame):
-            return self._transform_pandas(data)
+        if form == "pandas":
+            return self._transform_pandas(data if isinstance(data, pd.DataFrame) else _in_numpy_types(data))
         if form == "numpy" and isinstance(data, dict):
             return self._transform_numpy(data)
         wanted = self._result_form or form
@@ -203,11 +203,7 @@ class Preprocessor:
         """Return a column for a frame that does not use Arrow's types: NaN for null, and objects for lists."""
         kind = column.type
         if is_list(kind):
-            values = (
-                column.to_pandas()
-                if self._form() == "arrow" and self._result_form == "arrow"
-                else column.to_pylist()
-            )
+            values = column.to_pandas().to_numpy() if self._result_form == "arrow" else column.to_pylist()
             return pd.Series(values, index=made.index, dtype=object)
         return column.to_numpy() if pa.types.is_integer(kind) and column.null_count else made
 

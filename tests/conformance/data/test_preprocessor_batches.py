@@ -150,6 +150,8 @@ def test_a_frame_keeps_its_index_and_its_other_columns(name, fitted):
     made = fitted(name).transform_batch(given.copy())
     assert made.index.tolist() == [7, 3, 5] and made.index.name == "k"
     assert made["o"].dtype == given["o"].dtype
+    plain = fitted(name).transform_batch(given.reset_index(drop=True))
+    assert [repr(row) for row in made.to_dict("records")] == [repr(row) for row in plain.to_dict("records")]
     assert made.columns[: len(given.columns)].tolist() == given.columns.tolist()
 
 
@@ -160,6 +162,10 @@ def test_a_preprocessor_of_ones_own_gets_the_frame_as_it_is():
         def _transform_pandas(self, df):
             return df.assign(k=df.index, o=df["o"].dt.days)
 
+        def get_input_columns(self):
+            return ["o"]
+
+    assert Own().transform_batch(pa.table({"o": pa.array([1, 2], pa.duration("s"))}))["o"].tolist() == [0, 0]
     given = pd.DataFrame({"o": pd.to_timedelta([1, 2], unit="D")}, index=["x", "y"])
     made = Own().transform_batch(given)
     assert made["k"].tolist() == ["x", "y"] and made["o"].tolist() == [1, 2]
