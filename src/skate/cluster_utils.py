@@ -36,7 +36,17 @@ if TYPE_CHECKING:
 DEFAULTS: dict[str, Any] = {"num_cpus": 1, "num_gpus": 0, "object_store_memory": 150 * 1024 * 1024}
 #: Supported arguments of nodes. `memory` is called `_memory` elsewhere.
 NODE_ARGUMENTS = frozenset(
-    {*DEFAULTS, "resources", "labels", "memory", "node_ip_address", "log_to_driver", "namespace", "preload"}
+    {
+        *DEFAULTS,
+        "resources",
+        "labels",
+        "memory",
+        "node_ip_address",
+        "node_name",
+        "log_to_driver",
+        "namespace",
+        "preload",
+    }
 )
 #: Accepted for compatibility: nodes on one machine have no ports, and need no such settings.
 WITHOUT_EFFECT = frozenset(
@@ -47,7 +57,6 @@ WITHOUT_EFFECT = frozenset(
             "dashboard_port",
             "redis_port",
             "env_vars",
-            "node_name",
             "_system_config",
         ),
         *(
@@ -387,6 +396,7 @@ def _settings(given: dict[str, Any]) -> Settings:
     if memory is not None:
         known["_memory"] = memory
     known["_node_ip_address"] = known.pop("node_ip_address", None)
+    known["_node_name"] = known.pop("node_name", None)
     return Settings.of("local", known)
 
 

@@ -30,7 +30,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     [
         {"enable_resource_isolation": True},
         {"proxy_server_url": "http://proxy"},
-        {"_no_such_keyword": 1},
+        {"_plasma_directory": "/dev/shm"},
     ],
 )
 def test_a_setting_without_effect_warns_once(setting: dict[str, object]) -> None:
@@ -47,7 +47,11 @@ def test_settings_that_request_nothing_are_silent() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         skate.init(
-            local_mode=True, include_dashboard=False, logging_config=None, _temp_dir=None, _driver_memory=None
+            local_mode=True,
+            include_dashboard=False,
+            logging_config=None,
+            _temp_dir=None,
+            _redis_password=None,
         )
     skate.shutdown()
 

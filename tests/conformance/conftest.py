@@ -33,6 +33,7 @@ MEMBER = ON_SKATE and os.environ.get("SKATE_CONFORMANCE_ATTACHED") == "member"
 #: Settings that are the node's, by the flag of `skate start` that says them.
 OF_THE_NODE = (
     "num_cpus", "num_gpus", "object_store_memory", "_memory", "resources", "labels", "object_spilling_directory",
+    "_node_name",
 )  # fmt: skip
 
 HERE = pathlib.Path(__file__).parent

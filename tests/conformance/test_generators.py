@@ -8,7 +8,7 @@ import os
 import numpy as np
 import pytest
 import ray
-from ray.exceptions import WorkerCrashedError
+from ray.exceptions import RayTaskError, WorkerCrashedError
 from waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -178,6 +178,42 @@ def test_core_29_completed_is_ready_after_an_error_too():
     done = stream.completed()
     assert ray.wait([done], timeout=30) == ([done], [])
     list(stream)
+
+
+@pytest.mark.parametrize("values", [0, 2])
+def test_core_29_completed_is_none_after_an_error_of_the_generator(values):
+    stream = fail_after.remote(values)
+    assert ray.get(stream.completed(), timeout=30) is None
+    *_, last = stream
+    with pytest.raises(RayTaskError):
+        ray.get(last)
+    assert ray.get(stream.completed()) is None
+
+
+def test_core_29_completed_raises_what_kept_the_generator_from_running():
+    @ray.remote
+    def broken():
+        raise KeyError("input")
+
+    stream = count_to.remote(broken.remote())
+    with pytest.raises(KeyError):
+        ray.get(stream.completed(), timeout=30)
+    with pytest.raises(KeyError):
+        ray.get(next(stream))
+
+
+@pytest.mark.parametrize("streaming", ["streaming", "dynamic"])
+@pytest.mark.filterwarnings("ignore:.*dynamic")
+def test_core_29_a_method_without_yield_cannot_stream(streaming):
+    class Actor:
+        def one(self):
+            return 1
+
+    actor = ray.remote(num_cpus=0)(Actor).remote()
+    with pytest.raises(ValueError, match="can only be used with generator functions"):
+        actor.one.options(num_returns=streaming)
+    with pytest.raises(ValueError, match="can only be used with generator functions"):
+        ray.method(num_returns=streaming)(Actor.one)
 
 
 def test_core_29_completed_raises_when_the_worker_died():

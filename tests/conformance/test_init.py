@@ -88,6 +88,7 @@ def test_init_twice_can_be_ignored(cluster: None) -> None:
         ({"num_gpus": -1}, ValueError, "Resource quantities must be nonnegative"),
         ({"object_store_memory": 10}, ValueError, "usage at 10 bytes, but the minimum allowed is 78643200 bytes"),
         ({"nothing_of_that_name": 1}, RuntimeError, r"Unknown keyword argument\(s\): nothing_of_that_name"),
+        ({"_nothing_of_that_name": 1}, RuntimeError, r"Unknown keyword argument\(s\): _nothing_of_that_name"),
         ({"resources": {"x": -1}}, ValueError, "nonnegative|0 or more"),
     ],
     ids=lambda value: str(value)[:40],
@@ -135,11 +136,22 @@ def test_shutdown_twice_is_harmless(fresh: Callable[..., Any]) -> None:
     assert not ray.is_initialized()
 
 
-def test_a_job_config_says_namespace_metadata_and_environment(fresh: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("question", ["cluster_resources", "available_resources", "nodes", "timeline"])
+def test_a_cluster_that_is_not_there_cannot_be_queried(fresh: Callable[..., Any], question: str) -> None:
+    ray.shutdown()
+    kind = RuntimeError if question == "timeline" else ray.exceptions.RaySystemError
+    with pytest.raises(kind, match="Ray has not been started yet"):
+        getattr(ray, question)()
+
+
+def test_a_job_config_says_namespace_metadata_and_environment_and_a_node_has_a_name(
+    fresh: Callable[..., Any],
+) -> None:
     config = ray.job_config.JobConfig(
         ray_namespace="of-the-job", runtime_env={"env_vars": {"OF_THE_JOB": "1"}}, metadata={"who": "me"}
     )
-    fresh(num_cpus=1, job_config=config)
+    fresh(num_cpus=1, job_config=config, _node_name="named")
+    assert "named" in [node["NodeName"] for node in ray.nodes()]
     assert ray.get_runtime_context().namespace == "of-the-job"
     assert ray.get(ray.remote(lambda: __import__("os").environ.get("OF_THE_JOB")).remote()) == "1"
 

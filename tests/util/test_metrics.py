@@ -98,9 +98,24 @@ def test_an_invalid_name_warns_and_records_nothing() -> None:
 
 
 def test_boundaries_are_checked(name: str) -> None:
-    for boundaries in (None, [], [0, 1], [-1], [2, 1], [1, 1]):
+    for boundaries in (None, [], [0, 1], [-1], [2, -1]):
         with pytest.raises(ValueError, match="boundaries"):
             Histogram(name, boundaries=boundaries)
+
+
+def test_boundaries_are_sorted_and_kept_once(name: str) -> None:
+    histogram = Histogram(name, boundaries=[10, 1, 1])
+    assert histogram.info["boundaries"] == [10, 1, 1]
+    histogram.observe(5)
+    (value,) = values(name).values()
+    assert value.counts == (0, 1, 0)
+
+
+def test_tags_beyond_the_declared_ones_are_recorded(name: str) -> None:
+    Counter(name, tag_keys=("route",)).inc(tags={"route": "a", "host": "h"})
+    assert [sample.tags for sample in registry().snapshot() if sample.name == name] == [
+        {"host": "h", "route": "a"}
+    ]
 
 
 def test_values_are_checked(name: str) -> None:
@@ -117,7 +132,7 @@ def test_tags_are_checked(name: str) -> None:
     counter = Counter(name, tag_keys=("route", "host"))
     with pytest.raises(ValueError, match="no value for the tags host"):
         counter.inc(tags={"route": "a"})
-    with pytest.raises(ValueError, match="no tag 'rout'"):
+    with pytest.raises(ValueError, match="no value for the tags route, host"):
         counter.inc(tags={"rout": "a"})
     with pytest.raises(ValueError, match="no tag 'rout'"):
         counter.set_default_tags({"rout": "a"})

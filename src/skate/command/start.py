@@ -22,7 +22,7 @@ WITHOUT_EFFECT = {
     "max-worker-port": True, "worker-port-list": True, "dashboard-agent-listen-port": True, "dashboard-agent-grpc-port": True,
     "runtime-env-agent-port": True, "dashboard-grpc-port": True, "disable-usage-stats": False,
     "plasma-directory": True, "redis-password": True, "redis-username": True,
-    "redis-shard-ports": True, "log-style": True, "log-color": True, "verbose": False, "no-monitor": False, "node-name": True,
+    "redis-shard-ports": True, "log-style": True, "log-color": True, "verbose": False, "no-monitor": False,
     "storage": True, "ray-debugger-external": False, "no-redirect-output": False,
     "system-config": True, "enable-object-reconstruction": False, "enable-resource-isolation": False, "cgroup-path": True,
     "system-reserved-cpu": True, "system-reserved-memory": True, "worker-ports": True, "ray-object-transfer-port": True,
@@ -192,6 +192,7 @@ def _settings(given: argparse.Namespace) -> dict[str, Any]:
         "labels": _all_labels(given),
         "object_store_memory": given.object_store_memory,
         "_memory": given.memory,
+        "_node_name": given.node_name,
         "object_spilling_directory": given.object_spilling_directory,
         "_log_folder": given.log_dir and os.path.abspath(given.log_dir),
         "_tracing_hook": _hook(given.tracing_startup_hook),
@@ -373,6 +374,7 @@ def _add_resources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--num-gpus", type=float, help="the number of GPUs; default: all")
     parser.add_argument("--resources", help="amounts of custom resources, as JSON")
     parser.add_argument("--labels", help="labels of the node, as key=value,... or JSON")
+    parser.add_argument("--node-name", help="name of the node in lists of nodes; default: its address")
 
 
 def _add_memory(parser: argparse.ArgumentParser) -> None:

@@ -128,10 +128,17 @@ class DataType:
         """Return the DataType of anything that names a type, or None."""
         if isinstance(dtype, DataType):
             return dtype
+        if isinstance(dtype, type) and issubclass(dtype, np.generic):
+            return cls(np.dtype(dtype))
         if isinstance(dtype, (pa.DataType, np.dtype, type)):
             return cls(dtype)
         if dtype is None:
             return None
+        kind = getattr(dtype, "pyarrow_dtype", None) or getattr(dtype, "numpy_dtype", None)  # of pandas
+        if kind is not None:
+            return cls(kind)
+        if getattr(dtype, "name", None) in ("string", "str"):
+            return cls(pa.string())
         try:
             return cls(np.dtype(dtype))
         except TypeError:

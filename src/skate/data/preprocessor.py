@@ -6,8 +6,9 @@ import base64
 import enum
 import pickle
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+import pandas as pd
 import pyarrow as pa
 
 from skate import cloudpickle
@@ -69,6 +70,14 @@ class Preprocessor:
     #: The arguments that `repr` shows, in order.
     _shown: ClassVar[tuple[str, ...]] = ()
 
+    #: What the preprocessor has learnt; empty before `fit`.
+    stats_: dict[str, Any]
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        made = super().__new__(cls)
+        made.stats_ = {}
+        return made
+
     def fit_status(self) -> FitStatus:
         """The state of the preprocessor: nothing to fit, not fitted, or fitted."""
         if not self._is_fittable:
@@ -77,7 +86,10 @@ class Preprocessor:
 
     def _check_has_fitted_state(self) -> bool:
         return any(
-            name.endswith("_") and not name.startswith("_") and value is not None
+            name.endswith("_")
+            and not name.startswith("_")
+            and value is not None
+            and (value or name != "stats_")
             for name, value in vars(self).items()
         )
 
@@ -147,11 +159,53 @@ class Preprocessor:
         PreprocessorNotFittedException.
         """
         self._need_fit("transform_batch")
-        made = self._transformed(blocks.from_batch(data))
-        form = self._result_form or self._form()
-        if form == "arrow":
-            form = "pandas" if hasattr(data, "iloc") else "pyarrow"
-        return made if form == "pyarrow" else blocks.to_batch(made, form)
+        form = self._form()
+        if form == "pandas":
+            return self._transform_pandas(data if isinstance(data, pd.DataFrame) else _in_numpy_types(data))
+        if form == "numpy" and isinstance(data, dict):
+            return self._transform_numpy(data)
+        wanted = self._result_form or form
+        if wanted == "arrow":
+            wanted = "pandas" if isinstance(data, pd.DataFrame) else "pyarrow"
+        if wanted == "pandas":
+            return self._transformed_frame(data if isinstance(data, pd.DataFrame) else _in_numpy_types(data))
+        table = blocks.from_batch(data)
+        if b"pandas" in (table.schema.metadata or {}):
+            # What pandas noted of the types does not hold for the result.
+            table = table.replace_schema_metadata()
+        made = self._transformed(table)
+        return made if wanted == "pyarrow" else blocks.to_batch(made, wanted)
+
+    def _transformed_frame(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """Transform a DataFrame. Its index and the columns that are not read or written stay as they are."""
+        declared = self.get_input_columns()
+        reads = [name for name in declared if name in frame.columns]
+        if declared:
+            # A block has rows only if it has a column.
+            table = self._transformed(blocks.from_batch(frame[reads or frame.columns[:1]]))
+        else:
+            table = self._transformed(blocks.from_batch(frame))
+        made = blocks.to_batch(table, "pandas")
+        if len(made) != len(frame):
+            return made
+        made.index = frame.index
+        if not declared:
+            return made
+        writes = self.get_output_columns()
+        in_arrow = any(isinstance(kind, pd.ArrowDtype) for kind in frame.dtypes)
+        kept = frame.drop(columns=[name for name in reads if name not in made.columns])
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if name in writes or name not in kept.columns:
+                kept[name] = made[name] if in_arrow else self._in_numpy(column, made[name])
+        return kept
+
+    def _in_numpy(self, column: pa.ChunkedArray, made: pd.Series) -> Any:
+        """Return a column for a frame that does not use Arrow's types: NaN for null, and objects for lists."""
+        kind = column.type
+        if is_list(kind):
+            values = column.to_pandas().to_numpy() if self._result_form == "arrow" else column.to_pylist()
+            return pd.Series(values, index=made.index, dtype=object)
+        return column.to_numpy() if pa.types.is_integer(kind) and column.null_count else made
 
     @classmethod
     def preferred_batch_format(cls) -> str:
@@ -307,6 +361,21 @@ def _registered(written: dict[str, Any]) -> Preprocessor:
     made = kind.__new__(kind)
     made._set_serializable_fields(written["fields"], written["version"])  # type: ignore[attr-defined]
     return made
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """True if the values are lists."""
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def _in_numpy_types(batch: Any) -> pd.DataFrame:
+    """Return a batch as a DataFrame without Arrow's types for lists, and for integers with nulls."""
+    table = blocks.from_batch(batch)
+    frame = blocks.to_batch(table, "pandas")
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if is_list(column.type) or (pa.types.is_integer(column.type) and column.null_count):
+            frame[name] = column.to_pandas()
+    return frame
 
 
 class _Transform:

@@ -206,7 +206,7 @@ class NodeHost:
             "node_id": self.node_id,
             "total": self.snapshot.total,
             "labels": self.snapshot.labels,
-            "facts": facts(self.settings.node_ip_address),
+            "facts": facts(self.settings.node_ip_address, self.settings.node_name),
         }
 
     @property

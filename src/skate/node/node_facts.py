@@ -24,7 +24,7 @@ def options_of(settings: Settings, node_id: bytes, state: HeadState | None) -> N
         "node_id": node_id,
         "labels": {**settings.labels, "ray.io/node-id": node_id.hex()},
         "kill_share": settings.memory_threshold,
-        "facts": facts(settings.node_ip_address),
+        "facts": facts(settings.node_ip_address, settings.node_name),
         "short_task_workers": max(SHORT_TASK_WORKERS, procfs.cpu_count()),
     }
     if state is not None:
@@ -32,10 +32,11 @@ def options_of(settings: Settings, node_id: bytes, state: HeadState | None) -> N
     return found
 
 
-def facts(node_ip_address: str) -> dict[str, Any]:
+def facts(node_ip_address: str, name: str = "") -> dict[str, Any]:
     """Return the facts about this node for `ray.nodes`, besides its resources."""
     return {
         "host": os.uname().nodename,
+        "name": name or node_ip_address,
         "pid": os.getpid(),
         "address": node_ip_address,
         "machine": _machine(),

@@ -26,6 +26,7 @@ OF_THE_NODE = (
     "labels",
     "object_store_memory",
     "_memory",
+    "_node_name",
     "object_spilling_directory",
 )
 _KNOWN = {
@@ -59,6 +60,8 @@ class Settings:
     spill: SpillPlace = field(default=SpillPlace())
     #: Where other nodes reach this one.
     node_ip_address: str = LOOPBACK
+    #: The name of the node for people; empty for its address.
+    node_name: str = ""
     #: The folder of log files of a standing node; empty for none.
     log_folder: str = ""
     #: The function that sets up tracing in drivers that join, and in their workers; empty for none.
@@ -114,6 +117,7 @@ class Settings:
             gpu_ids=ids,
             spill=SpillPlace.of(given),
             node_ip_address=_ip_address(given.get("_node_ip_address")),
+            node_name=str(given.get("_node_name") or ""),
             log_folder=given.get("_log_folder") or "",
             tracing_hook=given.get("_tracing_hook") or "",
         )

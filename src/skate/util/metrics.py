@@ -118,7 +118,7 @@ class Metric:
         name: letters, digits, "_" and ":", not beginning with a digit; exported as "ray_<name>". A metric with
             another name warns and records nothing.
         description: a one-line description.
-        tag_keys: names of the tags of every recorded value.
+        tag_keys: names of the tags that every recorded value must have; it may have more.
 
     Raises:
         TypeError: `tag_keys` is not a tuple of strings.
@@ -175,6 +175,10 @@ class Metric:
             TypeError: a value is not a string.
             ValueError: a key is not among the tag keys.
         """
+        for key in default_tags:
+            if key not in self._tag_keys:
+                declared = ", ".join(self._tag_keys) or "none"
+                raise ValueError(f"{self._name} has no tag {key!r}; its tag_keys are: {declared}")
         self._check_tags(default_tags)
         self._default_tags = default_tags
         return self
@@ -207,9 +211,6 @@ class Metric:
 
     def _check_tags(self, tags: Tags) -> None:
         for key, value in tags.items():
-            if key not in self._tag_keys:
-                declared = ", ".join(self._tag_keys) or "none"
-                raise ValueError(f"{self._name} has no tag {key!r}; its tag_keys are: {declared}")
             if not isinstance(value, str):
                 raise TypeError(f"{self._name}: tag {key!r} must be a string, not {value!r}")
 
@@ -228,7 +229,7 @@ class Counter(Metric):
 
         Raises:
             TypeError: `value` is not a number, or a tag's value not a string.
-            ValueError: `value` is not above 0, or a tag is missing or unknown.
+            ValueError: `value` is not above 0, or a tag is missing.
         """
         if not self._number(value) > 0:
             raise ValueError(f"{self._name} only grows: the value must be above 0, not {value}")
@@ -249,7 +250,7 @@ class Gauge(Metric):
 
         Raises:
             TypeError: `value` is not a number, or a tag's value not a string.
-            ValueError: a tag is missing or unknown.
+            ValueError: a tag of the tag keys is missing.
         """
         if value is not None:
             self._record(value, tags)
@@ -259,10 +260,10 @@ class Histogram(Metric):
     """Counts of values between boundaries, such as latencies.
 
     Args:
-        boundaries: upper ends of the buckets, positive and increasing; a last bucket holds larger values.
+        boundaries: upper ends of the buckets, positive, in any order; a last bucket holds larger values.
 
     Raises:
-        ValueError: `boundaries` is missing, empty, not positive or not increasing.
+        ValueError: `boundaries` is missing, empty or not positive.
     """
 
     _kind = "histogram"
@@ -279,10 +280,10 @@ class Histogram(Metric):
             raise ValueError(
                 f'Histogram {name!r} needs boundaries, such as Histogram("name", boundaries=[1, 10])'
             )
-        if boundaries[0] <= 0 or any(low >= high for low, high in itertools.pairwise(boundaries)):
-            raise ValueError(f"boundaries of {name!r} must be positive and increasing, got {boundaries}")
+        if any(each <= 0 for each in boundaries):
+            raise ValueError(f"boundaries of {name!r} must be positive, got {boundaries}")
         self.boundaries = boundaries
-        self._declare(tuple(map(float, boundaries)))
+        self._declare(tuple(sorted(set(map(float, boundaries)))))
 
     @property
     def info(self) -> dict[str, Any]:
@@ -294,7 +295,7 @@ class Histogram(Metric):
 
         Raises:
             TypeError: `value` is not a number, or a tag's value not a string.
-            ValueError: a tag is missing or unknown.
+            ValueError: a tag of the tag keys is missing.
         """
         self._record(value, tags)
 

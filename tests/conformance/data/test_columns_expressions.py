@@ -285,3 +285,13 @@ def test_structural_equality() -> None:
     assert (i + 1).structurally_equals(i + 1)
     assert not (i + 1).structurally_equals(i + 2)
     assert not lit(1).structurally_equals(lit(True))
+
+
+def test_a_function_gets_columns_in_chunks():
+    @udf(return_dtype=DataType.int64())
+    def first(column: Any) -> Any:
+        assert isinstance(column, pa.ChunkedArray)
+        return column.combine_chunks()
+
+    made = ray.data.from_arrow(pa.table({"a": [1, 2]})).with_column("b", first(col("a")))
+    assert [row["b"] for row in made.take_all()] == [1, 2]

@@ -15,8 +15,10 @@ from ray.data.preprocessors import (
     Categorizer,
     Chain,
     Concatenator,
+    CountVectorizer,
     CustomKBinsDiscretizer,
     FeatureHasher,
+    HashingVectorizer,
     LabelEncoder,
     MaxAbsScaler,
     MinMaxScaler,
@@ -27,6 +29,7 @@ from ray.data.preprocessors import (
     PowerTransformer,
     SimpleImputer,
     StandardScaler,
+    Tokenizer,
     UniformKBinsDiscretizer,
 )
 
@@ -139,6 +142,129 @@ def test_some_preprocessors_give_tables_for_all_but_frames(name, fitted):
     assert isinstance(fitted(name).transform_batch(pa.Table.from_pandas(frame())), pa.Table)
     arrays = {each: np.array(FRAME[each]) for each in ("a", "b", "s")}
     assert isinstance(fitted(name).transform_batch(arrays), pa.Table)
+
+
+@pytest.mark.parametrize("name", sorted({*GIVES_FRAMES, *GIVES_TABLES} - {"Concatenator"}))
+def test_a_frame_keeps_its_index_and_its_other_columns(name, fitted):
+    given = frame().assign(o=pd.Categorical(["p", "q", "p"])).set_index(pd.Index([7, 3, 5], name="k"))
+    made = fitted(name).transform_batch(given.copy())
+    assert made.index.tolist() == [7, 3, 5] and made.index.name == "k"
+    assert made["o"].dtype == given["o"].dtype
+    plain = fitted(name).transform_batch(given.reset_index(drop=True))
+    assert [repr(row) for row in made.to_dict("records")] == [repr(row) for row in plain.to_dict("records")]
+    assert made.columns[: len(given.columns)].tolist() == given.columns.tolist()
+
+
+def test_a_preprocessor_of_ones_own_gets_the_frame_as_it_is():
+    class Own(Preprocessor):
+        _is_fittable = False
+
+        def _transform_pandas(self, df):
+            return df.assign(k=df.index, o=df["o"].dt.days)
+
+        def get_input_columns(self):
+            return ["o"]
+
+    assert Own().transform_batch(pa.table({"o": pa.array([1, 2], pa.duration("s"))}))["o"].tolist() == [0, 0]
+    given = pd.DataFrame({"o": pd.to_timedelta([1, 2], unit="D")}, index=["x", "y"])
+    made = Own().transform_batch(given)
+    assert made["k"].tolist() == ["x", "y"] and made["o"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("form", [pd.DataFrame, pa.table])
+@pytest.mark.parametrize(
+    ("name", "batch"),
+    [
+        ("LabelEncoder", {"s": ["x", None]}),
+        ("OneHotEncoder", {"s": ["x", None]}),
+        ("OrdinalEncoder", {"s": ["x", None]}),
+        ("MultiHotEncoder", {"l": [["u"], None]}),
+    ],
+)
+def test_encoders_refuse_nulls(name, batch, form, fitted):
+    with pytest.raises(ValueError, match="because they contain null values"):
+        fitted(name).transform_batch(form(batch))
+
+
+def test_a_value_unknown_at_fitting_is_nan_in_a_frame(fitted):
+    for name in ("OrdinalEncoder", "LabelEncoder"):
+        made = fitted(name).transform_batch(pd.DataFrame({"s": ["y", "new"]}))["s"]
+        assert made.dtype == np.float64 and made.isna().tolist() == [False, True]
+
+
+def test_hot_encodings_and_counts_of_tokens_are_lists_in_rows():
+    data = ray.data.from_pandas(frame())
+    assert [row["s"] for row in OneHotEncoder(["s"]).fit_transform(data).take_all()] == [
+        [1, 0],
+        [0, 1],
+        [1, 0],
+    ]
+    assert [row["s"] for row in CountVectorizer(["s"]).fit_transform(data).take_all()] == [
+        [1, 0],
+        [0, 1],
+        [1, 0],
+    ]
+    assert HashingVectorizer(["s"], num_features=1).transform(data).take(1)[0]["s"] == [1]
+    assert [row["l"] for row in MultiHotEncoder(["l"]).fit_transform(data).take_all()] == [
+        [1, 1],
+        [1, 0],
+        [0, 1],
+    ]
+
+
+@pytest.mark.parametrize("name", ["Normalizer", "Tokenizer", "StandardScaler"])
+def test_stats_are_empty_before_a_fit(name):
+    made = {
+        "Normalizer": Normalizer(["a"]),
+        "Tokenizer": Tokenizer(["s"]),
+        "StandardScaler": StandardScaler(["a"]),
+    }[name]
+    assert made.stats_ == {}
+    fits = made.fit_status() != Preprocessor.FitStatus.NOT_FITTABLE
+    assert bool(made.fit(ray.data.from_pandas(frame())).stats_) == fits
+
+
+def test_lists_are_objects_in_a_frame(fitted):
+    for name, column in {"MultiHotEncoder": "l", "OneHotEncoder": "s"}.items():
+        assert fitted(name).transform_batch(frame())[column].dtype.kind == "O"
+    tokens = Tokenizer(["s"]).transform_batch(frame())["s"]
+    assert tokens.dtype.kind == "O" and tokens.tolist() == [["x"], ["y"], ["x"]]
+
+
+@pytest.mark.parametrize("name", ["OneHotEncoder", "OrdinalEncoder"])
+def test_a_table_made_from_pandas_gives_a_table_that_pandas_reads(name, fitted):
+    given = pa.Table.from_pandas(pd.DataFrame({"s": ["x", "y"], "l": [["u"], ["v"]]}))
+    made = fitted(name).transform_batch(given).to_pandas()
+    assert [np.asarray(each).tolist() for each in made["s"]] == {
+        "OneHotEncoder": [[1, 0], [0, 1]],
+        "OrdinalEncoder": [0, 1],
+    }[name]
+
+
+def test_a_frame_made_of_a_table_has_numpys_types(fitted):
+    made = fitted("MinMaxScaler").transform_batch(
+        pa.table({"a": [1.0, 2.0], "k": [1, None], "l": [["u"], []]})
+    )
+    assert made.dtypes.map(str).tolist() == ["float64", "float64", "object"]
+
+
+def test_hashed_whole_numbers_stay_whole():
+    hasher = FeatureHasher(["a", "b"], num_features=3, output_column="h")
+    for values, kind in (([1, 2], "i"), ([1.0, 2.0], "f")):
+        made = hasher.transform_batch(pd.DataFrame({"a": values, "b": values}))
+        assert np.stack(made["h"]).dtype.kind == kind
+
+
+def test_bins_that_are_not_a_number_are_refused():
+    with pytest.raises(TypeError):
+        UniformKBinsDiscretizer(["a"], bins="3").fit(ray.data.from_pandas(frame()))
+
+
+def test_an_imputer_adds_a_column_that_is_missing(fitted):
+    assert fitted("SimpleImputer").transform_batch(pd.DataFrame({"b": [1, 2]}))["a"].tolist() == [7 / 3] * 2
+    constant = SimpleImputer(["n"], strategy="constant", fill_value="?", output_columns=["m"])
+    made = constant.transform(ray.data.from_pandas(frame()[["b"]])).to_pandas()
+    assert made.columns.tolist() == ["b", "m"] and made["m"].tolist() == ["?"] * 3
 
 
 NEARLY_CONSTANT = [

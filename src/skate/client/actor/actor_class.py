@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from skate.client.actor.actor_descriptor import METHOD_OPTIONS, ActorDescriptor
 from skate.client.actor.actor_handle import ActorHandle, handle_from
 from skate.client.session import session
-from skate.client.task import exports, options, signatures, submission
-from skate.client.task.remote_function import parameter_names
+from skate.client.task import exports, option_values, options, signatures, submission
+from skate.client.task.remote_function import is_generator, parameter_names
 from skate.client.tensor import graphs
 from skate.protocol import messages as m
 from skate.protocol.fields import ActorFields, TemplateFields
@@ -267,6 +267,8 @@ def method(*args: Any, **kwargs: Any) -> Any:
     method_options = options.method_options(kwargs, decorator=True)
 
     def annotate(function: Callable[..., Any]) -> Callable[..., Any]:
+        if not is_generator(function):
+            option_values.streams(method_options.get("num_returns"))
         setattr(function, METHOD_OPTIONS, method_options)
         return function
 

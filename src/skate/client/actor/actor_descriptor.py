@@ -15,7 +15,7 @@ METHOD_OPTIONS = "__ray_method_options__"
 class ActorDescriptor:
     """The class of an actor as its handles need it: name, and methods with their options and signatures."""
 
-    __slots__ = ("class_name", "methods", "signatures", "is_async", "groups", "tensors")
+    __slots__ = ("class_name", "methods", "signatures", "is_async", "groups", "tensors", "generators")
 
     def __init__(
         self,
@@ -25,6 +25,7 @@ class ActorDescriptor:
         is_async: bool,
         groups: tuple[str, ...],
         tensors: bool = False,
+        generators: tuple[str, ...] = (),
     ) -> None:
         self.class_name = class_name
         self.methods = methods
@@ -33,6 +34,8 @@ class ActorDescriptor:
         self.groups = groups
         #: True if methods may keep tensors in the actor's process, for other processes to fetch.
         self.tensors = tensors
+        #: The methods that are generator functions: only they may stream.
+        self.generators = generators
 
     @classmethod
     def of(cls, target: type, given: dict[str, Any]) -> ActorDescriptor:
@@ -40,14 +43,18 @@ class ActorDescriptor:
         signs = signatures.of_methods(target)
         methods: dict[str, dict[str, Any]] = {}
         is_async = False
+        generators = []
         for name in signs:
             function = getattr(target, name)
             plain = getattr(function, "__func__", function)
             options = dict(getattr(plain, METHOD_OPTIONS, {}))
             flags = getattr(getattr(plain, "__code__", None), "co_flags", 0)
             is_async = is_async or bool(flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))
+            yields = is_generator(plain)
+            if yields:
+                generators.append(name)
             if options.get("num_returns") is None:
-                options["num_returns"] = "streaming" if is_generator(plain) else 1
+                options["num_returns"] = "streaming" if yields else 1
             methods[name] = options
         groups = tuple(given.get("concurrency_groups") or ())
         wanted = given.get("enable_tensor_transport")
@@ -57,12 +64,14 @@ class ActorDescriptor:
                 "Actor class has methods with @ray.method(tensor_transport=...) decorator but "
                 f"@ray.remote(enable_tensor_transport=False): {target.__qualname__}. Remove one of the two"
             )
-        return cls(target.__qualname__, methods, signs, is_async, groups, named or bool(wanted))
+        return cls(
+            target.__qualname__, methods, signs, is_async, groups, named or bool(wanted), tuple(generators)
+        )
 
     def with_tensors(self) -> ActorDescriptor:
         """Return a copy that allows methods to keep tensors in the actor's process."""
         return ActorDescriptor(
-            self.class_name, self.methods, self.signatures, self.is_async, self.groups, True
+            self.class_name, self.methods, self.signatures, self.is_async, self.groups, True, self.generators
         )
 
     @property
@@ -79,4 +88,5 @@ class ActorDescriptor:
             self.is_async,
             self.groups,
             self.tensors,
+            self.generators,
         )

@@ -216,7 +216,8 @@ class ActorMethod:
     def options(self, **method_options: Any) -> ActorMethod:
         """Return the method with other options."""
         state = self._state
-        merged = options.method_options(method_options, decorator=False, base=state.options)
+        yields = state.name in self._handle._skate_descriptor.generators
+        merged = options.method_options(method_options, decorator=False, base=state.options, generator=yields)
         return ActorMethod(self._handle, _MethodState(state.name, merged, state.signature))
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:

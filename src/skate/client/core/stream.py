@@ -32,6 +32,7 @@ class Stream:
         "waiters",
         "whole",
         "last",
+        "failure",
         "dropped",
         "backpressure",
     )
@@ -49,6 +50,7 @@ class Stream:
         self.whole: ObjectRef[Any] = ObjectRef(task_id + b"\0\0\0\0", process, PENDING)
         self.whole._site = site
         self.last: ObjectRef[Any] | None = None  # the error that it ends with
+        self.failure: tuple[str, dict[str, Any]] | None = None  # as (class name, fields), once it has ended
         self.dropped = False  # the reader is gone
         #: True if the generator waits for its reader. Only then is the reader's progress reported.
         self.backpressure = backpressure
@@ -68,20 +70,28 @@ class Stream:
         """Mark the end of the stream."""
         self.count = count
         last, self.last = self.last, None
+        self.failure = None if last is None else last._value
         self.settle(last)
         self._publish()
         self.process.wake(self.whole)
         self.wake()
 
     def settle(self, last: ObjectRef[Any] | None) -> None:
-        """Give the ref of the whole task its value."""
+        """Give the ref of the whole task its value. As in Ray, it is None also if the generator itself has raised."""
         whole = self.whole
-        if last is not None:
+        if last is not None and not self.raised():
             whole._value, whole._kind = last._value, m.ERROR
             self.process.failed += 1
             whole._held = ()  # the last item reports the error if it is never read
         else:
             whole._value, whole._kind = PICKLED_NONE, m.INLINE
+
+    def raised(self) -> bool:
+        """Return True if the generator has ended with an exception of its own: it ran, and was not cancelled."""
+        if self.failure is None:
+            return False
+        name, fields = self.failure
+        return name == "RayTaskError" and not fields.get("cancelled") and not fields.get("through")
 
     def _publish(self) -> None:
         """Publish the value of the whole task's ref, if the ref escaped while the task ran."""

@@ -79,7 +79,11 @@ class ObjectRefGenerator:
         return ref
 
     def completed(self) -> ObjectRef[Any]:
-        """Return a ref that is ready when the whole task has ended, and raises its error if it failed."""
+        """Return a ref that is ready when the whole task has ended.
+
+        Its value is None. It raises an error only if the task did not run, was cancelled, or died; an exception of the
+        generator is raised by the last ref of the stream.
+        """
         return self._generator_ref
 
     def next_ready(self) -> bool:
@@ -175,9 +179,8 @@ class Gathered(Stream):
         whole, process = self.whole, self.process
         refs = [*self.ready]
         self.ready.clear()
-        error = last._value if last is not None else None
-        if error is not None and (error[0] != "RayTaskError" or error[1].get("cancelled")):
-            super().settle(last)  # the generator itself did not raise this error
+        if last is not None and not self.raised():
+            super().settle(last)
         else:
             packed = values.pack(DynamicObjectRefGenerator(refs))
             for ref in refs:

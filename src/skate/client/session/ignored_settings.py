@@ -13,7 +13,12 @@ IGNORED: dict[str, tuple[tuple[Any, ...], str]] = {
     "system_reserved_cpu": ((None,), "pass a smaller num_cpus"),
     "system_reserved_memory": ((None,), "pass a smaller _memory"),
     "proxy_server_url": ((None,), "leave it out"),
-    "_node_name": ((None,), "leave it out"),
+    "_driver_object_store_memory": ((None,), "leave it out"),
+    "_enable_object_reconstruction": ((None, False), "leave it out"),
+    "_plasma_directory": ((None,), "leave it out"),
+    "_redis_password": ((None,), "leave it out"),
+    "_redis_username": ((None,), "leave it out"),
+    "_skip_env_hook": ((None, False), "leave it out"),
 }
 #: Keywords with an underscore that have an effect.
 KNOWN = frozenset(
@@ -22,6 +27,7 @@ KNOWN = frozenset(
         "_system_config",
         "_temp_dir",
         "_node_ip_address",
+        "_node_name",
         "_labels",
         "_tracing_startup_hook",
         "_metrics_export_port",
@@ -32,7 +38,7 @@ _warned: set[str] = set()
 
 
 def warn(settings: Mapping[str, Any], stacklevel: int) -> None:
-    """Warn of the settings that have no effect, and of keywords with an underscore that do not exist."""
+    """Warn of the settings that have no effect. Raises RuntimeError for keywords with an underscore that do not exist."""
     for name, value in settings.items():
         if name in _warned:
             continue
@@ -41,8 +47,10 @@ def warn(settings: Mapping[str, Any], stacklevel: int) -> None:
             # Arrays and the like have no useful `==`.
             if any(value is each for each in unset):
                 continue
-        elif name.startswith("_") and name not in KNOWN and value is not None:
-            instead = "leave it out"
+        elif name.startswith("_") and name not in KNOWN:
+            raise RuntimeError(
+                f"Unknown keyword argument(s): {name} is not a setting of init(); leave it out"
+            )
         else:
             continue
         _warned.add(name)

@@ -9,11 +9,17 @@ from skate.client.session import session
 from skate.core.resource.resources import to_amounts
 from skate.protocol.messages import ARENA, INLINE, SPILLED
 
+NOT_STARTED = (
+    "Ray has not been started yet: no session is running, so there is no cluster to query; call init() first"
+)
+
 
 def _ask(verb: str, *arguments: Any) -> Any:
     process = session.current_or_none()
     if process is None:
-        raise RuntimeError("no session is running, so there is no cluster to query; call init() first")
+        from skate.exceptions import RaySystemError  # only errors need the tree
+
+        raise RaySystemError(NOT_STARTED)
     return process.request(verb, *arguments)
 
 
@@ -84,7 +90,7 @@ def timeline(filename: str | None = None) -> list[dict[str, Any]] | None:
     """
     process = session.current_or_none()
     if process is None:
-        raise RuntimeError("no session is running, so there is no cluster to query; call init() first")
+        raise RuntimeError(NOT_STARTED)
     from skate.client.state import trace  # few programs look at it
 
     events = trace.events(process)

@@ -24,7 +24,7 @@ from skate.data.execution.topology import Topology
 from skate.data.plan import operators as logical
 from skate.data.relational.stage_operator import RelationalRunning
 from skate.data.steps.batches import BatchStep
-from skate.data.steps.block_size import RebatchStep, SizeStep
+from skate.data.steps.block_size import RebatchStep, SizeStep, SplitStep
 from skate.data.steps.columns import FilterStep, ProjectStep, SampleStep
 from skate.data.steps.retries import retries_of, retries_of_constructors
 from skate.data.steps.rows import RowStep
@@ -142,9 +142,13 @@ class Physical:
     def _read(
         self, node: logical.Read, steps: list[Any], compute: Compute, then: Sequence[logical.Operator] = ()
     ) -> Running:
-        steps = steps or [SizeStep(self._block_bytes())]
+        tasks = self._tasks(node, compute)
+        if not steps:
+            steps = [SizeStep(self._block_bytes())]
+            if node.parallelism > len(tasks) > 0:
+                steps.append(SplitStep(-(-node.parallelism // len(tasks))))
         name = "->".join([node.name, *(each.name for each in then)])
-        made = ChainRunning(name, steps, sources=self._tasks(node, compute), compute=compute)
+        made = ChainRunning(name, steps, sources=tasks, compute=compute)
         made.apart = bool(getattr(node.datasource, "_APART", False))
         self._spread(made, _rows_together(then))
         return made

@@ -95,19 +95,17 @@ def _awaited(made: Any) -> Any:
 
 
 def _given(child: Expr, table: pa.Table, place: Place | None) -> Any:
-    """Return the function's argument for a child: a literal unchanged, a column as an Arrow array."""
+    """Return the function's argument for a child: a literal unchanged, a column as a ChunkedArray."""
     if isinstance(child, LiteralExpr):
         return child.value
     found = child.evaluate(table, place)
-    if isinstance(found, pa.ChunkedArray):
-        return found.combine_chunks() if found.num_chunks != 1 else found.chunk(0)
     return found.as_py() if isinstance(found, pa.Scalar) else found
 
 
 def udf(return_dtype: DataType) -> Callable[[Any], Callable[..., Any]]:
     """Decorate a function of columns for use in expressions.
 
-    The function gets Arrow arrays and returns a column: an Arrow array, a numpy array or a pandas Series,
+    The function gets Arrow's ChunkedArrays and returns a column: an Arrow array, a numpy array or a pandas Series,
     with one value per row. A class is constructed once in each process, and its instances are called.
     """
     if callable(return_dtype) and not isinstance(return_dtype, (DataType, type)):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skate.data.block.names import known
-from skate.data.preprocessor import Preprocessor
+from skate.data.preprocessor import Preprocessor, is_list
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -116,9 +117,10 @@ def _counted(column: pa.ChunkedArray, inside_lists: bool) -> list[tuple[Any, int
     return list(zip(tallied.field("values").to_pylist(), tallied.field("counts").to_pylist(), strict=True))
 
 
-def is_list(kind: pa.DataType) -> bool:
-    """True if the values are lists."""
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+def lists_of(numbers: np.ndarray) -> pa.ListArray:
+    """Return the rows of a two-dimensional array as lists."""
+    rows, width = numbers.shape
+    return pa.ListArray.from_arrays(np.arange(rows + 1, dtype=np.int32) * width, numbers.ravel())
 
 
 def hashable(value: Any) -> Any:

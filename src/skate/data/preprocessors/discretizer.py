@@ -102,8 +102,6 @@ class UniformKBinsDiscretizer(_Discretizer):
     The other arguments are those of `CustomKBinsDiscretizer`.
     """
 
-    stats_: dict[str, Any]
-
     def _fit(self, ds: Dataset) -> Preprocessor:
         ends = ds.aggregate(*(kind(name) for kind in (Min, Max) for name in self.columns))
         self.stats_ = {name: self._uniform(name, ends) for name in self.columns}
@@ -112,7 +110,8 @@ class UniformKBinsDiscretizer(_Discretizer):
     def _uniform(self, name: str, ends: dict[str, Any]) -> Any:
         count = self.bins[name] if isinstance(self.bins, Mapping) else self.bins
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            raise ValueError(
+            kind = ValueError if isinstance(count, int) else TypeError
+            raise kind(
                 f"bins of UniformKBinsDiscretizer must be a number >= 1, or a dict by column, got {self.bins!r}"
             )
         low, high = ends[f"min({name})"], ends[f"max({name})"]

@@ -10,11 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skate.data.block import columns as values_of
-from skate.data.block import tensors
 from skate.data.block.names import known
 from skate.data.expressions.namespaces.lists import list_over
-from skate.data.preprocessor import Preprocessor
-from skate.data.preprocessors.base import ColumnPreprocessor, counts_of, hashable, is_list, put
+from skate.data.preprocessor import Preprocessor, is_list
+from skate.data.preprocessors.base import ColumnPreprocessor, counts_of, hashable, lists_of, put
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -27,11 +26,10 @@ def fitted(
     columns: Sequence[str],
     most: Mapping[str, int] | None = None,
     inside_lists: bool = True,
-    nulls: bool = False,
 ) -> dict[str, Index]:
     """Number the distinct values of columns in sorted order; with `most`, only the most frequent ones.
 
-    Raises ValueError for values without an order, and for nulls unless `nulls` is true, which skips them.
+    Raises ValueError for values without an order, and for nulls.
     """
     for name in most or {}:
         if name not in columns:
@@ -41,7 +39,7 @@ def fitted(
     found: dict[str, Index] = {}
     for name, counts in counts_of(ds, columns, inside_lists).items():
         missing = [value for value in counts if value is None or value != value]
-        if missing and not nulls:
+        if missing:
             raise ValueError(
                 f"column {name!r} has nulls, which are not a category; fill them first, for example with SimpleImputer"
             )
@@ -76,7 +74,15 @@ def numbered(column: pa.ChunkedArray, index: Index) -> pa.ChunkedArray:
 
 
 class _Encoder(ColumnPreprocessor):
-    stats_: dict[str, Any]
+    def _transform_arrow(self, table: pa.Table) -> pa.Table:
+        given = [known(table.column_names, name) for name in self.columns]
+        missing = [name for name in given if _has_missing(table.column(name))]
+        if missing:
+            raise ValueError(
+                f"Unable to transform columns {missing} because they contain null values, which are not a category; "
+                f"fill them first, for example with SimpleImputer"
+            )
+        return super()._transform_arrow(table)
 
     def _index(self, name: str) -> Index:
         found: Index = self.stats_[f"unique_values({name})"]
@@ -85,6 +91,13 @@ class _Encoder(ColumnPreprocessor):
     def _learn(self, found: dict[str, Index]) -> Preprocessor:
         self.stats_ = {f"unique_values({name})": index for name, index in found.items()}
         return self
+
+
+def _has_missing(column: pa.ChunkedArray) -> bool:
+    """True if a column has a null or a NaN."""
+    if pa.types.is_floating(column.type):
+        return bool(pc.any(pc.is_null(column, nan_is_null=True)).as_py())
+    return bool(column.null_count)
 
 
 class OrdinalEncoder(_Encoder):
@@ -148,7 +161,7 @@ class OneHotEncoder(_Encoder):
         made = np.zeros((len(places), len(index)), np.uint8)
         rows = np.nonzero(places >= 0)[0]
         made[rows, places[rows]] = 1
-        return tensors.from_ndarray(made)
+        return pa.FixedSizeListArray.from_arrays(made.ravel(), len(index))
 
 
 class MultiHotEncoder(OneHotEncoder):
@@ -157,7 +170,7 @@ class MultiHotEncoder(OneHotEncoder):
     _result_form = "pandas"
 
     def _fit(self, ds: Dataset) -> Preprocessor:
-        return self._learn(fitted(ds, self.columns, self.max_categories, True, nulls=True))
+        return self._learn(fitted(ds, self.columns, self.max_categories, True))
 
     def _column(self, name: str, column: pa.ChunkedArray) -> Any:
         index = self._index(name)
@@ -171,7 +184,7 @@ class MultiHotEncoder(OneHotEncoder):
                 place = index.get(hashable(each))
                 if place is not None:
                     made[row, place] += 1
-        return tensors.from_ndarray(made)
+        return lists_of(made)
 
 
 class LabelEncoder(_Encoder):
@@ -214,7 +227,6 @@ class Categorizer(ColumnPreprocessor):
     all values seen at fitting."""
 
     _shown = ("columns", "dtypes", "output_columns")
-    stats_: dict[str, Any]
 
     def __init__(
         self,

@@ -39,8 +39,10 @@ class FeatureHasher(Preprocessor):
         return [self.output_column]
 
     def _transform_arrow(self, table: pa.Table) -> pa.Table:
-        made = np.zeros((table.num_rows, self.num_features))
-        for name in self.columns:
-            column = table.column(known(table.column_names, name))
-            made[:, simple_hash(name, self.num_features)] += numbers(name, column).to_numpy()
+        columns = {name: table.column(known(table.column_names, name)) for name in self.columns}
+        whole = all(pa.types.is_integer(column.type) and not column.null_count for column in columns.values())
+        made = np.zeros((table.num_rows, self.num_features), np.int64 if whole else np.float64)
+        for name, column in columns.items():
+            values = column if whole else numbers(name, column)
+            made[:, simple_hash(name, self.num_features)] += values.to_numpy().astype(made.dtype)
         return put(table, self.output_column, tensors.from_ndarray(made))

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from skate.data.aggregate import Mean
 from skate.data.preprocessor import Preprocessor
-from skate.data.preprocessors.base import ColumnPreprocessor, counts_of, numbers
+from skate.data.preprocessors.base import ColumnPreprocessor, counts_of, numbers, put
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -21,11 +21,10 @@ _STRATEGIES = ("mean", "most_frequent", "constant")
 class SimpleImputer(ColumnPreprocessor):
     """Fills missing values (null or NaN) with the column's "mean", its "most_frequent" value, or a "constant".
 
-    Of several equally frequent values the first one counts.
+    Of several equally frequent values the first one counts. A batch without the column gets it, filled with the value.
     """
 
     _shown = ("columns", "strategy", "fill_value", "output_columns")
-    stats_: dict[str, Any]
 
     def __init__(
         self,
@@ -59,12 +58,25 @@ class SimpleImputer(ColumnPreprocessor):
             self.stats_[f"most_frequent({name})"] = best
         return self
 
-    def _column(self, name: str, column: pa.ChunkedArray) -> Any:
+    def _transform_arrow(self, table: pa.Table) -> pa.Table:
+        for name, new in zip(self.columns, self.output_columns, strict=True):
+            if name in table.column_names:
+                made = self._column(name, table.column(name))
+            else:
+                made = pa.repeat(pa.scalar(self._value(name)), len(table))
+            table = put(table, new, made)
+        return table
+
+    def _value(self, name: str) -> Any:
         value = self.fill_value if self.strategy == "constant" else self.stats_[f"{self.strategy}({name})"]
         if value is None or value != value:
             raise ValueError(
                 f"column {name!r} had no values when it was fitted, so there is no value to fill in"
             )
+        return value
+
+    def _column(self, name: str, column: pa.ChunkedArray) -> Any:
+        value = self._value(name)
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
         if pa.types.is_null(column.type):

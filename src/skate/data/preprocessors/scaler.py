@@ -21,8 +21,6 @@ CONSTANT_BELOW = 1e-8
 
 
 class _Scaler(ColumnPreprocessor):
-    stats_: dict[str, Any]
-
     def fit(self, ds: Dataset) -> Preprocessor:
         """Fit to a dataset, which runs. Raises TypeError for columns that are not numeric."""
         schema = ds.schema()

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from skate.data.block import tensors
 from skate.data.block.names import known
 from skate.data.preprocessor import Preprocessor
-from skate.data.preprocessors.base import counts_of
+from skate.data.preprocessors.base import counts_of, lists_of
 from skate.data.preprocessors.hasher import simple_hash
 from skate.data.preprocessors.tokenizer import TextPreprocessor
 
@@ -48,7 +47,7 @@ class HashingVectorizer(TextPreprocessor):
                 if place is None:
                     place = places[token] = simple_hash(token, self.num_features)
                 made[row, place] += 1
-        return tensors.from_ndarray(made)
+        return lists_of(made)
 
 
 class CountVectorizer(TextPreprocessor):
@@ -58,7 +57,6 @@ class CountVectorizer(TextPreprocessor):
     """
 
     _shown = ("columns", "tokenization_fn", "max_features", "output_columns")
-    stats_: dict[str, Any]
 
     def __init__(
         self,
@@ -89,7 +87,7 @@ class CountVectorizer(TextPreprocessor):
                 place = places.get(token)
                 if place is not None:
                     made[row, place] += 1
-        return tensors.from_ndarray(made)
+        return lists_of(made)
 
 
 class _TokensOf:

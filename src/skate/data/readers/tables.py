@@ -64,8 +64,9 @@ def read_parquet(
         ignore_missing_paths: skip paths that do not exist.
         skip_paths: files to skip.
         concurrency: the number of concurrent tasks.
-        override_num_blocks: the number of blocks to read, where row groups allow it.
-        arrow_parquet_args: filter (a pyarrow expression), schema, batch_size, use_threads.
+        override_num_blocks: the number of blocks to read.
+        arrow_parquet_args: filter (a pyarrow expression), schema, batch_size, use_threads; to_batches_kwargs, a dict of the
+            latter two; _block_udf, a function of a table that is called with each block.
 
     Raises:
         FileNotFoundError: for a path that does not exist.
@@ -74,8 +75,16 @@ def read_parquet(
     given = dict(locals())
     if catalog is not None:
         given.update(_of_catalog(catalog, paths, filesystem))
+    return _read_parquet(given, arrow_parquet_args)
+
+
+def _read_parquet(given: dict[str, Any], arrow: dict[str, Any]) -> Dataset:
+    function = arrow.pop("_block_udf", None)
+    batches = arrow.pop("to_batches_kwargs", None) or {}
+    given["arrow_parquet_args"] = arrow | batches
     parquet = ("columns", "tensor_column_schema", "include_row_hash", "skip_paths", "arrow_parquet_args")
-    return read_files(ParquetDatasource, given, **{name: given[name] for name in parquet})
+    ds = read_files(ParquetDatasource, given, **{name: given[name] for name in parquet})
+    return ds if function is None else ds.map_batches(function, batch_format="pyarrow", batch_size=None)
 
 
 def _of_catalog(catalog: Any, table: Any, filesystem: Any) -> dict[str, Any]:

@@ -48,6 +48,21 @@ def _cut(table: pa.Table, size: int, most: int) -> Iterator[pa.Table]:
         yield table.slice(at, rows)
 
 
+class SplitStep:
+    """Cuts each block into `parts` blocks with about as many rows, or into single rows if there are fewer."""
+
+    def __init__(self, parts: int) -> None:
+        self.parts = parts
+
+    def __call__(self, given: Iterable[pa.Table]) -> Iterator[pa.Table]:
+        for table in given:
+            rows = table.num_rows
+            count = max(1, min(self.parts, rows))
+            for part in range(count):
+                first = rows * part // count
+                yield table.slice(first, rows * (part + 1) // count - first)
+
+
 class RebatchStep:
     """A step that makes blocks of a given number of rows."""
 

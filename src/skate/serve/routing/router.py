@@ -292,7 +292,7 @@ class Router:
 
         def done() -> None:
             target.inflight -= 1
-            failure = whole._failure()
+            failure = ref._stream.failure if call.stream else whole._failure()
             if failure is not None and self._never_began(failure, target) and self.renew(call, attempt):
                 whole._forgive()
                 return

@@ -126,9 +126,12 @@ class PathPartitionParser:
 
     def _directories(self, path: str) -> list[str]:
         if self._base:
-            if not path.startswith(self._base):
+            # The second form is for relative paths, which only a program that calls the parser itself passes.
+            bases = (self._base, (self._scheme.base_dir or "").rstrip("/"))
+            base = next((each for each in bases if path.startswith(each)), None)
+            if base is None:
                 return []
-            path = path[len(self._base) :]
+            path = path[len(base) :]
         return [part for part in path.split("/")[:-1] if part]
 
     def _hive(self, directories: list[str], path: str) -> dict[str, str]:
