@@ -101,7 +101,7 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.examples": {},
     "rllib.examples.utils": _EXPERIMENTS,
     "rllib.execution": {},
-    "rllib.execution.rollout_ops": {"skate.rllib.env.env_runner_group": ("synchronous_parallel_sample",)},
+    "rllib.execution.rollout_ops": {"skate.rllib.flow.parallel_sample": ("synchronous_parallel_sample",)},
     "rllib.models": "skate.rllib.algorithms.not_available",
     "rllib.models.modelv2": "skate.rllib.algorithms.not_available",
     "rllib.models.torch": {},
@@ -133,8 +133,9 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.utils.spaces.space_utils": {
         "skate.rllib.env.nested": ("BatchedNdArray", "batch", "unbatch"),
         "skate.rllib.env.spaces": (
-            "clip_action", "flatten_space", "flatten_to_single_ndarray", "get_base_struct_from_space",
-            "is_composite_space", "normalize_action", "unsquash_action",
+            "clip_action", "convert_element_to_space_type", "flatten_space", "flatten_to_single_ndarray",
+            "get_base_struct_from_space", "get_dummy_batch_for_space", "get_original_space", "is_composite_space",
+            "normalize_action", "unsquash_action",
         ),
     },
     "rllib.utils.test_utils": {

@@ -213,12 +213,24 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
             The figures of the episodes, under `env_runners`.
 
         Raises:
-            ValueError: the configuration has no evaluation.
+            ValueError: there are no runners for evaluation, and the local runner has no environment.
         """
         with torch_threads(self.config):
             self.evaluation.run()
         found = self.metrics.peek(EVALUATION_RESULTS, default={})
         return dict(found)
+
+    def restore_env_runners(self, env_runner_group: Any) -> list[int]:
+        """Wait for runners that are being made anew, and give them the present state.
+
+        Args:
+            env_runner_group: the runners of training, or those of evaluation.
+
+        Returns:
+            Indices of the runners that can sample again.
+        """
+        restored: list[int] = env_runner_group.probe_unhealthy_env_runners()
+        return restored
 
     def get_auto_filled_metrics(
         self,

@@ -60,23 +60,25 @@ class Evaluation:
         return calls
 
     def run(self) -> None:
-        """Evaluate now.
+        """Evaluate now; without runners for it on the local runner of training, which begins new episodes after it.
 
         Raises:
-            ValueError: the configuration has no evaluation.
+            ValueError: there are no runners for evaluation, and the local runner has no environment.
         """
-        if self.group is None:
-            raise ValueError(
-                "there are no runners for evaluation; set .evaluation(evaluation_interval=1), or "
-                ".evaluation(evaluation_config={'explore': False}) to evaluate by calls of evaluate() alone"
-            )
         algorithm = self._algorithm
+        local = algorithm.env_runner_group.local_env_runner
+        if self.group is None and getattr(local, "env", None) is None:
+            raise ValueError(
+                "there are no runners for evaluation, and the local runner has no environment; set "
+                ".evaluation(evaluation_interval=1), or .evaluation(evaluation_config={'explore': False}) to evaluate by "
+                "calls of evaluate() alone, or .env_runners(create_env_on_local_worker=True)"
+            )
         algorithm.callbacks.run("on_evaluate_start", algorithm=algorithm, metrics_logger=algorithm.metrics)
         with algorithm.metrics.log_time((TIMERS, EVALUATION_ITERATION_TIMER)):
             weights = self._weights()
-            custom = self.config.custom_evaluation_function
+            custom = (self.config or algorithm.config).custom_evaluation_function
             if custom is not None:
-                self.group.sync_weights(*weights)
+                (self.group or algorithm.env_runner_group).sync_weights(*weights)
                 results = custom(algorithm, self.group)
                 figures = results[0] if isinstance(results, tuple) else results
                 algorithm.metrics.log_dict(figures, key=(EVALUATION_RESULTS,), reduce="mean", window=1)
@@ -97,6 +99,8 @@ class Evaluation:
 
     def _sample(self, weights: tuple[Any, int]) -> list[Any]:
         """Return the metrics of runners that have sampled the configured number of episodes or steps."""
+        if self.group is None:
+            return self._sample_on_local_runner(weights)
         self.group.sync_weights(*weights)
         training_state = self._algorithm.env_runner_group.get_connector_states()
         self.group.set_connector_states(training_state)
@@ -112,6 +116,16 @@ class Evaluation:
                     return found
         unit = "num_episodes" if config.evaluation_duration_unit == "episodes" else "num_timesteps"
         return self._round({unit: config.evaluation_duration}, reset)
+
+    def _sample_on_local_runner(self, weights: tuple[Any, int]) -> list[Any]:
+        group, config = self._algorithm.env_runner_group, self._algorithm.config
+        group.sync_weights(*weights)
+        by_episodes = config.evaluation_duration_unit == "episodes"
+        group.local_env_runner.sample(
+            num_episodes=config.evaluation_duration if by_episodes else None,
+            num_timesteps=None if by_episodes else config.evaluation_duration,
+        )
+        return [group.local_env_runner.get_metrics()]
 
     def _round(self, amount: dict[str, int], reset: bool) -> list[Any]:
         (unit, total), runners = next(iter(amount.items())), max(self.config.num_env_runners, 1)

@@ -247,7 +247,8 @@ class EnvRunnerGroup:
         healthy_only: bool = True,
         remote_worker_ids: list[int] | None = None,
         timeout_seconds: float | None = None,
-        **others: Any,
+        return_obj_refs: bool = False,
+        mark_healthy: bool = False,
     ) -> list[Any]:
         """Run a function on each runner.
 
@@ -258,11 +259,19 @@ class EnvRunnerGroup:
             healthy_only: Of Ray's; runners that were given up are always left out.
             remote_worker_ids: Indices of the remote runners to run it on; all if None.
             timeout_seconds: Seconds to wait for remote runners; None for as long as they take.
-            others: Of Ray's; without effect.
+            return_obj_refs: True for references to the results; without the local runner, which has none.
+            mark_healthy: Of Ray's; a runner that was made anew counts as healthy at once.
 
         Returns:
             The results, the local runner's first; those of runners that failed or took too long are left out.
+
+        Raises:
+            ValueError: References are wanted, and the local runner is not left out.
         """
+        if return_obj_refs and local_env_runner:
+            raise ValueError(
+                "return_obj_refs=True needs local_env_runner=False: the local runner returns no reference"
+            )
         results = []
         if local_env_runner and self._local is not None:
             first = func[0] if isinstance(func, list) else func
@@ -273,10 +282,111 @@ class EnvRunnerGroup:
                 else first(self._local, **given)
             )
         if self._remote is not None:
-            results += self._remote.each(func, kwargs, remote_worker_ids, timeout_seconds)
+            results += self._remote.each(func, kwargs, remote_worker_ids, timeout_seconds, return_obj_refs)
         return results
 
     foreach_worker = foreach_env_runner
+
+    def foreach_env_runner_async(
+        self,
+        func: Callable[..., Any] | str | list[Any],
+        tag: str | None = None,
+        *,
+        kwargs: dict[str, Any] | list[dict[str, Any]] | None = None,
+        healthy_only: bool = True,
+        remote_worker_ids: list[int] | None = None,
+    ) -> int:
+        """Run a function on each remote runner without waiting; `fetch_ready_async_reqs` returns the results.
+
+        Args:
+            func: A function of the runner, or the name of a method; a list is dealt out to the runners in turn.
+            tag: Name under which the results can be fetched.
+            kwargs: Keyword arguments, or a list that is dealt out as well.
+            healthy_only: Of Ray's; runners that were given up are always left out.
+            remote_worker_ids: Indices of the runners to run it on; all if None.
+
+        Returns:
+            The number of calls. A runner with ``config.max_requests_in_flight_per_env_runner`` open calls under this tag
+            gets none.
+        """
+        if self._remote is None:
+            return 0
+        most = int(getattr(self.config, "max_requests_in_flight_per_env_runner", 1))
+        return self._remote.ask_each(func, kwargs, tag, remote_worker_ids, most)
+
+    def fetch_ready_async_reqs(
+        self,
+        *,
+        tags: str | list[str] | tuple[str, ...] | None = None,
+        timeout_seconds: float | None = 0.0,
+        return_obj_refs: bool = False,
+        mark_healthy: bool = False,
+    ) -> list[tuple[int, Any]]:
+        """Return results of calls of `foreach_env_runner_async` that are there.
+
+        Args:
+            tags: Names of the calls; all if None.
+            timeout_seconds: Seconds to wait until all of them are there; None for as long as they take.
+            return_obj_refs: True for references to the results.
+            mark_healthy: Of Ray's; a runner that was made anew counts as healthy at once.
+
+        Returns:
+            Pairs of a runner's index and the result; those of runners that died are left out.
+
+        Raises:
+            Exception: The function's own.
+        """
+        return self._remote.fetch(tags, timeout_seconds, return_obj_refs) if self._remote is not None else []
+
+    def foreach_env_runner_async_fetch_ready(
+        self,
+        func: Callable[..., Any] | str | list[Any],
+        kwargs: dict[str, Any] | list[dict[str, Any]] | None = None,
+        tag: str | None = None,
+        timeout_seconds: float | None = 0.0,
+        return_obj_refs: bool = False,
+        mark_healthy: bool = False,
+        healthy_only: bool = True,
+        remote_worker_ids: list[int] | None = None,
+        return_actor_ids: bool = False,
+    ) -> list[Any]:
+        """Return results of earlier calls under this tag, and make the next ones.
+
+        Args:
+            func: See `foreach_env_runner_async`, as of all arguments that are not here.
+            kwargs: Keyword arguments.
+            tag: Name of the calls.
+            timeout_seconds: Seconds to wait for results; see `fetch_ready_async_reqs`.
+            return_obj_refs: True for references to the results.
+            mark_healthy: Of Ray's; without effect.
+            healthy_only: Of Ray's; without effect.
+            remote_worker_ids: Indices of the runners to run it on.
+            return_actor_ids: True for pairs of a runner's index and the result.
+        """
+        found = self.fetch_ready_async_reqs(
+            tags=tag, timeout_seconds=timeout_seconds, return_obj_refs=return_obj_refs
+        )
+        self.foreach_env_runner_async(func, tag, kwargs=kwargs, remote_worker_ids=remote_worker_ids)
+        return found if return_actor_ids else [result for _, result in found]
+
+    def num_in_flight_async_reqs(self, tag: str | None = None) -> int:
+        """Return the number of calls of `foreach_env_runner_async` that were not fetched yet."""
+        return self._remote.open.total(tag) if self._remote is not None else 0
+
+    def probe_unhealthy_env_runners(self, timeout_seconds: float | None = None) -> list[int]:
+        """Wait for remote runners that are being made anew.
+
+        Args:
+            timeout_seconds: Of Ray's; without effect.
+
+        Returns:
+            Indices of the runners that can sample again.
+        """
+        return self._remote.probe() if self._remote is not None else []
+
+    def num_env_runners_dropped_lifetime(self) -> int:
+        """Return the number of answers that `foreach_env_runner` did not wait for any longer."""
+        return self._remote.dropped if self._remote is not None else 0
 
     def foreach_env_runner_with_id(self, func: Callable[..., Any], **kwargs: Any) -> list[Any]:
         """Run a function of index and runner on each runner; arguments as of `foreach_env_runner`."""
@@ -371,56 +481,3 @@ def by_module(sampled: list[Any]) -> dict[str, list[Rollout]]:
         for module_id, rollouts in each.items():
             found.setdefault(module_id, []).extend(rollouts)
     return found
-
-
-def synchronous_parallel_sample(
-    *,
-    worker_set: EnvRunnerGroup,
-    max_agent_steps: int | None = None,
-    max_env_steps: int | None = None,
-    concat: bool = True,
-    sample_timeout_s: float | None = None,
-    random_actions: bool = False,
-    _uses_new_env_runners: bool = False,
-    _return_metrics: bool = False,
-) -> Any:
-    """Sample with all runners at the same time, again and again until there are enough steps.
-
-    Args:
-        worker_set: The runners, as `algorithm.env_runner_group` has them.
-        max_agent_steps: Stop after so many steps of agents.
-        max_env_steps: Stop after so many steps of environments. Default: after one call of each runner.
-        concat: True for one list of episodes, False for a list of each runner's.
-        sample_timeout_s: Seconds to wait for remote runners; None for as long as they take.
-        random_actions: True to act at random, without the module.
-        _uses_new_env_runners: Of Ray's; without effect.
-        _return_metrics: True to return the metrics of the runners as well.
-
-    Returns:
-        The episodes, or a pair of them and the metrics.
-
-    Raises:
-        ValueError: Both bounds are given.
-        RuntimeError: No runner has returned anything.
-    """
-    if max_agent_steps is not None and max_env_steps is not None:
-        raise ValueError("synchronous_parallel_sample() takes max_agent_steps or max_env_steps, not both")
-    bound = max_agent_steps or max_env_steps or 1
-    parts: list[Any] = []
-    metrics: list[dict[str, Any]] = []
-    steps = 0
-    while steps < bound:
-        sampled = worker_set.foreach_env_runner(
-            lambda runner: (runner.sample(random_actions=random_actions), runner.get_metrics()),
-            local_env_runner=worker_set.num_remote_env_runners() == 0,
-            timeout_seconds=sample_timeout_s,
-        )
-        if not sampled:
-            raise RuntimeError(f"no runner has returned samples within {sample_timeout_s} s")
-        for episodes, logged in sampled:
-            parts.append(episodes)
-            metrics.append(logged)
-            counted = [each.agent_steps() if max_agent_steps else each.env_steps() for each in episodes]
-            steps += sum(counted)
-    found = [episode for part in parts for episode in part] if concat else parts
-    return (found, metrics) if _return_metrics else found

@@ -11,6 +11,7 @@ import skate
 from skate.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskError
 from skate.rllib.env.rollout import Rollout
 from skate.rllib.env.runner_actor import RunnerActor
+from skate.rllib.flow.open_calls import OpenCall, OpenCalls
 from skate.rllib.flow.sample_round import Ask, Command, Fail, Finish, Gathering, Kill, Policy, Restart
 from skate.train.run_session import ensure_session, with_preload
 from skate.tune import registry
@@ -41,6 +42,9 @@ class RemoteRunners:
         self._lanes: dict[int, bytes | None] = {}
         self._causes: dict[int, BaseException] = {}
         self._weights: list[Any] = [0, None]
+        self.open = OpenCalls()
+        #: Answers that were not there within a time-out.
+        self.dropped = 0
 
     def start(self) -> dict[str, Any]:
         """Start all runners and return their spaces.
@@ -101,7 +105,14 @@ class RemoteRunners:
             round_.drop()
             raise
 
-    def each(self, func: Any, kwargs: Any, indices: list[int] | None, timeout: float | None) -> list[Any]:
+    def each(
+        self,
+        func: Any,
+        kwargs: Any,
+        indices: list[int] | None,
+        timeout: float | None,
+        as_references: bool = False,
+    ) -> list[Any]:
         """Run a function on each runner; see `EnvRunnerGroup.foreach_env_runner`."""
         self._revive()
         chosen = [index for index in self.healthy() if indices is None or index in indices]
@@ -113,6 +124,8 @@ class RemoteRunners:
                 1
             ] is not None else None
             refs.append(self._actors[index].call.remote(each, (), given))
+        if as_references:
+            return refs
         results = []
         deadline = None if timeout is None else time.monotonic() + timeout
         for index, ref in zip(chosen, refs, strict=True):
@@ -120,13 +133,60 @@ class RemoteRunners:
             try:
                 results.append(skate.get(ref, timeout=left))
             except GetTimeoutError:
-                logger.warning("Env runner %d did not answer within %s seconds", index, timeout)
+                if timeout:
+                    self.dropped += 1
+                    logger.warning("Env runner %d did not answer within %s seconds", index, timeout)
             except RayTaskError as error:
                 raise own_error(error) from error
             except RayError as error:
                 self._note(index, error)
                 self._carry_out(self.machine.lost(index, time.monotonic()))
         return results
+
+    def ask_each(self, func: Any, kwargs: Any, tag: str | None, indices: list[int] | None, most: int) -> int:
+        """Run a function on each runner without waiting; see `EnvRunnerGroup.foreach_env_runner_async`."""
+        self._revive()
+        known = list(indices or self.machine.runners)
+        given = next((each for each in (func, kwargs) if isinstance(each, list)), known)
+        healthy = set(self.healthy())
+        asked = 0
+        for place, index in enumerate(self.open.deal(known, len(given))):
+            if index not in healthy or self.open.count(index, tag) >= most:
+                continue
+            actor = self._actors[index]
+            if self._weights[1] is not None:
+                actor.take.remote(self._weights)
+            ref = actor.call.remote(
+                func[place] if isinstance(func, list) else func,
+                (),
+                kwargs[place] if isinstance(kwargs, list) else kwargs or {},
+            )
+            self.open.calls[ref] = OpenCall(index, tag, actor)
+            asked += 1
+        return asked
+
+    def fetch(self, tags: Any, timeout: float | None, as_references: bool) -> list[tuple[int, Any]]:
+        """Return results of `ask_each`; see `EnvRunnerGroup.fetch_ready_async_reqs`."""
+        refs = self.open.under(tags)
+        ready = skate.wait(refs, num_returns=len(refs), timeout=timeout)[0] if refs else []
+        results = []
+        for ref in ready:
+            call = self.open.calls.pop(ref)
+            try:
+                results.append((call.runner, ref if as_references else skate.get(ref)))
+            except RayTaskError as error:
+                raise own_error(error) from error
+            except RayError as error:
+                if self._actors.get(call.runner) is call.actor:
+                    self._note(call.runner, error)
+                    self._carry_out(self.machine.lost(call.runner, time.monotonic()))
+        return results
+
+    def probe(self) -> list[int]:
+        """Wait for runners that are being made anew, and return those that can sample again."""
+        before = set(self.healthy())
+        self._carry_out(self.machine.tick(time.monotonic()))
+        return [index for index in self.healthy() if index not in before]
 
     def _note(self, index: int, error: BaseException) -> None:
         self._causes[index] = own_error(error)

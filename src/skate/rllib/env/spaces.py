@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 
-from skate.rllib.env.nested import leaves, map_nested
+from skate.rllib.env.nested import map_nested, sorted_leaves
 
 
 class Repeated(spaces.Space[list[Any]]):
@@ -79,16 +80,14 @@ def is_composite_space(space: Any) -> bool:
 
 
 def flatten_to_single_ndarray(input_: Any) -> Any:
-    """Return nested arrays as one array of one dimension; a plain array as it is.
+    """Return nested arrays as one array of one dimension, those of a dict in the order of its keys; a plain array as it is.
 
     Args:
         input_: Arrays in dicts, tuples or lists.
     """
-    if isinstance(input_, list):
-        input_ = tuple(input_)
-    if not isinstance(input_, tuple | dict):
+    if not isinstance(input_, list | tuple | dict):
         return input_
-    return np.concatenate([np.ravel(leaf) for leaf in leaves(input_)])
+    return np.concatenate([np.ravel(leaf) for leaf in sorted_leaves(input_)])
 
 
 def _is_bounded(space: Any) -> bool:
@@ -142,3 +141,81 @@ def normalize_action(action: Any, action_space_struct: Any) -> Any:
         return (np.asarray(part, np.float32) - space.low) * 2.0 / (space.high - space.low) - 1.0
 
     return map_nested(scale, action, get_base_struct_from_space(action_space_struct))
+
+
+def get_original_space(space: Any) -> Any:
+    """Return the space that a space was made from, if it says so in ``original_space``, or itself.
+
+    Args:
+        space: The space.
+    """
+    while hasattr(space, "original_space"):
+        space = space.original_space
+    return space
+
+
+def get_dummy_batch_for_space(
+    space: Any,
+    batch_size: int = 32,
+    *,
+    fill_value: float | str = 0.0,
+    time_size: int | None = None,
+    time_major: bool = False,
+    one_hot_discrete: bool = False,
+) -> Any:
+    """Return a batch of equal or random values of a space.
+
+    Args:
+        space: The space, or dicts and tuples of spaces.
+        batch_size: Number of rows; 0 for one value without a batch dimension.
+        fill_value: The number that fills the arrays; ``"random"`` to sample values of the space.
+        time_size: Length of the time dimension; None for none.
+        time_major: True for the shape (time, rows), False for (rows, time).
+        one_hot_discrete: True for one-hot vectors in the place of whole numbers.
+
+    Raises:
+        ValueError: A time dimension is wanted, but no rows or no steps.
+    """
+    if time_size is not None and not (batch_size > 0 and time_size > 0):
+        raise ValueError(
+            f"a batch with a time dimension needs rows and steps, got batch_size={batch_size}, time_size={time_size}"
+        )
+    sizes = [batch_size] if batch_size else []
+    if time_size is not None:
+        sizes = [time_size, batch_size] if time_major else [batch_size, time_size]
+
+    def fill(part: Any) -> Any:
+        if one_hot_discrete and isinstance(part, spaces.Discrete | spaces.MultiDiscrete):
+            size = int(part.n if isinstance(part, spaces.Discrete) else np.sum(part.nvec))
+            part = spaces.Box(0.0, 1.0, (size,), np.float32)
+        if fill_value != "random":
+            return np.full([*sizes, *part.shape], fill_value, part.dtype)
+        sampled = [part.sample() for _ in range(math.prod(sizes))]
+        return np.array(sampled, part.dtype).reshape(*sizes, *part.shape)
+
+    return map_nested(fill, get_base_struct_from_space(space))
+
+
+def convert_element_to_space_type(element: Any, sampled_element: Any) -> Any:
+    """Return a value with the types of numbers that a sampled value of its space has.
+
+    Args:
+        element: The value.
+        sampled_element: Any value of the space.
+
+    Raises:
+        ValueError: An array of the space stands where the value has something else.
+    """
+
+    def convert(part: Any, like: Any) -> Any:
+        if isinstance(like, np.ndarray):
+            if not isinstance(part, np.ndarray) and (np.ndim(part) or like.ndim):
+                raise ValueError(f"the space has an array of shape {like.shape} where the value has {part!r}")
+            return np.asarray(part, like.dtype)
+        if isinstance(like, int | np.integer):
+            if isinstance(part, np.floating):
+                return np.int64(part)
+            return int(part) if isinstance(part, float) and part.is_integer() else part
+        return part
+
+    return map_nested(convert, element, sampled_element)
