@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from skate.rllib.connectors import default_pipelines
+from skate.rllib.connectors.connector_v2 import ConnectorV2
 from skate.rllib.core import (
     COMPONENT_ENV_TO_MODULE_CONNECTOR,
     COMPONENT_LEARNER,
@@ -17,6 +19,7 @@ from skate.rllib.env.env_runner import EnvRunner
 from skate.rllib.env.remote_runners import RemoteRunners
 from skate.rllib.env.rollout import Rollout
 from skate.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from skate.rllib.flow.runner_calls import RunnerCalls
 from skate.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME, WEIGHTS_SEQ_NO
 from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
 
@@ -25,7 +28,7 @@ logger = logging.getLogger(__name__)
 CONNECTORS = (COMPONENT_ENV_TO_MODULE_CONNECTOR, COMPONENT_MODULE_TO_ENV_CONNECTOR)
 
 
-class EnvRunnerGroup:
+class EnvRunnerGroup(RunnerCalls):
     """The runners of an algorithm: one in this process, the others as actors.
 
     Args:
@@ -44,6 +47,7 @@ class EnvRunnerGroup:
         self._weights_seq_no = 0
         self._remote: RemoteRunners | None = None
         self._local: Any = None
+        self._built: Any = None
         runner_class = runner_class_of(config)
         if self.num_env_runners:
             self._remote = RemoteRunners(config, runner_class, self.num_env_runners, kwargs)
@@ -287,110 +291,22 @@ class EnvRunnerGroup:
 
     foreach_worker = foreach_env_runner
 
-    def foreach_env_runner_async(
-        self,
-        func: Callable[..., Any] | str | list[Any],
-        tag: str | None = None,
-        *,
-        kwargs: dict[str, Any] | list[dict[str, Any]] | None = None,
-        healthy_only: bool = True,
-        remote_worker_ids: list[int] | None = None,
-    ) -> int:
-        """Run a function on each remote runner without waiting; `fetch_ready_async_reqs` returns the results.
-
-        Args:
-            func: A function of the runner, or the name of a method; a list is dealt out to the runners in turn.
-            tag: Name under which the results can be fetched.
-            kwargs: Keyword arguments, or a list that is dealt out as well.
-            healthy_only: Of Ray's; runners that were given up are always left out.
-            remote_worker_ids: Indices of the runners to run it on; all if None.
-
-        Returns:
-            The number of calls. A runner with ``config.max_requests_in_flight_per_env_runner`` open calls under this tag
-            gets none.
-        """
-        if self._remote is None:
-            return 0
-        most = int(getattr(self.config, "max_requests_in_flight_per_env_runner", 1))
-        return self._remote.ask_each(func, kwargs, tag, remote_worker_ids, most)
-
-    def fetch_ready_async_reqs(
-        self,
-        *,
-        tags: str | list[str] | tuple[str, ...] | None = None,
-        timeout_seconds: float | None = 0.0,
-        return_obj_refs: bool = False,
-        mark_healthy: bool = False,
-    ) -> list[tuple[int, Any]]:
-        """Return results of calls of `foreach_env_runner_async` that are there.
-
-        Args:
-            tags: Names of the calls; all if None.
-            timeout_seconds: Seconds to wait until all of them are there; None for as long as they take.
-            return_obj_refs: True for references to the results.
-            mark_healthy: Of Ray's; a runner that was made anew counts as healthy at once.
-
-        Returns:
-            Pairs of a runner's index and the result; those of runners that died are left out.
-
-        Raises:
-            Exception: The function's own.
-        """
-        return self._remote.fetch(tags, timeout_seconds, return_obj_refs) if self._remote is not None else []
-
-    def foreach_env_runner_async_fetch_ready(
-        self,
-        func: Callable[..., Any] | str | list[Any],
-        kwargs: dict[str, Any] | list[dict[str, Any]] | None = None,
-        tag: str | None = None,
-        timeout_seconds: float | None = 0.0,
-        return_obj_refs: bool = False,
-        mark_healthy: bool = False,
-        healthy_only: bool = True,
-        remote_worker_ids: list[int] | None = None,
-        return_actor_ids: bool = False,
-    ) -> list[Any]:
-        """Return results of earlier calls under this tag, and make the next ones.
-
-        Args:
-            func: See `foreach_env_runner_async`, as of all arguments that are not here.
-            kwargs: Keyword arguments.
-            tag: Name of the calls.
-            timeout_seconds: Seconds to wait for results; see `fetch_ready_async_reqs`.
-            return_obj_refs: True for references to the results.
-            mark_healthy: Of Ray's; without effect.
-            healthy_only: Of Ray's; without effect.
-            remote_worker_ids: Indices of the runners to run it on.
-            return_actor_ids: True for pairs of a runner's index and the result.
-        """
-        found = self.fetch_ready_async_reqs(
-            tags=tag, timeout_seconds=timeout_seconds, return_obj_refs=return_obj_refs
-        )
-        self.foreach_env_runner_async(func, tag, kwargs=kwargs, remote_worker_ids=remote_worker_ids)
-        return found if return_actor_ids else [result for _, result in found]
-
-    def num_in_flight_async_reqs(self, tag: str | None = None) -> int:
-        """Return the number of calls of `foreach_env_runner_async` that were not fetched yet."""
-        return self._remote.open.total(tag) if self._remote is not None else 0
-
-    def probe_unhealthy_env_runners(self, timeout_seconds: float | None = None) -> list[int]:
-        """Wait for remote runners that are being made anew.
-
-        Args:
-            timeout_seconds: Of Ray's; without effect.
-
-        Returns:
-            Indices of the runners that can sample again.
-        """
-        return self._remote.probe() if self._remote is not None else []
-
-    def num_env_runners_dropped_lifetime(self) -> int:
-        """Return the number of answers that `foreach_env_runner` did not wait for any longer."""
-        return self._remote.dropped if self._remote is not None else 0
-
     def foreach_env_runner_with_id(self, func: Callable[..., Any], **kwargs: Any) -> list[Any]:
         """Run a function of index and runner on each runner; arguments as of `foreach_env_runner`."""
         return self.foreach_env_runner(lambda runner: func(runner.worker_index, runner), **kwargs)
+
+    def _pipelines(self) -> dict[str, Any]:
+        """Return the pipelines that merge states: those of the local runner, or ones of the same connectors."""
+        if self._local is not None:
+            found = (getattr(self._local, name, None) for name in ("_env_to_module", "_module_to_env"))
+            return dict(zip(CONNECTORS, found, strict=True))
+        if self._built is None:
+            spaces = self.get_spaces()
+            self._built = (
+                default_pipelines.env_to_module_of(self.config, None, spaces, None),
+                default_pipelines.module_to_env_of(self.config, None, spaces),
+            )
+        return dict(zip(CONNECTORS, self._built, strict=True))
 
     def get_connector_states(self) -> dict[str, Any]:
         """Return the connectors' states of all sampling runners, merged into one."""
@@ -399,20 +315,55 @@ class EnvRunnerGroup:
         )
         if not states:
             return {}
-        if len(states) == 1 or self._local is None:
+        if len(states) == 1:
             return {key: states[0][key] for key in CONNECTORS}
-        pipelines = {CONNECTORS[0]: self._local._env_to_module, CONNECTORS[1]: self._local._module_to_env}
-        return {key: pipe.merge_states([state[key] for state in states]) for key, pipe in pipelines.items()}
+        merged = {
+            key: pipeline.merge_states([state[key] for state in states])
+            for key, pipeline in self._pipelines().items()
+        }
+        # A connector that merges nothing leaves each runner its own state.
+        return {key: {name: each for name, each in held.items() if each} for key, held in merged.items()}
 
     def set_connector_states(self, states: dict[str, Any]) -> None:
-        """Send the connectors' states to all runners."""
+        """Give the connectors' states to all runners; remote ones take them before they do anything else."""
         if any(states.values()):
-            self.foreach_env_runner("set_state", kwargs={"state": states})
+            if self._local is not None:
+                self._local.set_state(states)
+            if self._remote is not None:
+                self._remote.set_connectors(states)
 
-    def sync_env_runner_states(self, **kwargs: Any) -> None:
-        """Merge the connectors' states of all runners and send the result to all."""
-        if self.num_env_runners and any(len(state) for state in self.get_connector_states().values()):
-            self.set_connector_states(self.get_connector_states())
+    def sync_env_runner_states(self, *, config: Any = None, from_worker: Any = None, **kwargs: Any) -> None:
+        """Merge the connectors' states of all runners, and give the result to all.
+
+        ``config.merge_env_runner_states`` says if states are merged, or those of one runner count;
+        ``config.broadcast_env_runner_states`` if remote runners get them too, or the local one alone.
+
+        Args:
+            config: The config of these runners, or another one. Default: the former.
+            from_worker: The runner whose states count if none are merged. Default: the local one.
+            kwargs: Of Ray's; without effect.
+        """
+        if self._remote is None:
+            return
+        config = self.config if config is None else config
+        connectors = [
+            each for pipeline in self._pipelines().values() for each in getattr(pipeline, "connectors", ())
+        ]
+        if all(type(each).get_state is ConnectorV2.get_state for each in connectors):
+            return
+        merges = getattr(config, "merge_env_runner_states", "training_only")
+        source = from_worker or self._local
+        if merges is True or (merges == "training_only" and not getattr(config, "in_evaluation", False)):
+            states = self.get_connector_states()
+        elif source is not None:
+            states = source.get_state(components=list(CONNECTORS))
+            states = {key: states[key] for key in CONNECTORS if key in states}
+        else:
+            return
+        if getattr(config, "broadcast_env_runner_states", True):
+            self.set_connector_states(states)
+        elif self._local is not None:
+            self._local.set_state(states)
 
     @property
     def runner_class(self) -> Any:
@@ -439,6 +390,9 @@ class EnvRunnerGroup:
         """Send a state to all runners."""
         steps = state.get(NUM_ENV_STEPS_SAMPLED_LIFETIME, 0)
         shared = {**state, NUM_ENV_STEPS_SAMPLED_LIFETIME: steps // max(self.num_env_runners, 1)}
+        connectors = {key: state[key] for key in CONNECTORS if state.get(key)}
+        if connectors and self._remote is not None:
+            self._remote.set_connectors(connectors)
         self.foreach_env_runner("set_state", kwargs={"state": shared})
 
     def stop(self) -> None:

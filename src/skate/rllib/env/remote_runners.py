@@ -41,7 +41,8 @@ class RemoteRunners:
         self._actors: dict[int, Any] = {}
         self._lanes: dict[int, bytes | None] = {}
         self._causes: dict[int, BaseException] = {}
-        self._weights: list[Any] = [0, None]
+        #: Version of the newest weights and a reference to them, and those of the connectors' states.
+        self._newest: list[Any] = [0, None, 0, None]
         self.open = OpenCalls()
         #: Answers that were not there within a time-out.
         self.dropped = 0
@@ -87,7 +88,17 @@ class RemoteRunners:
 
     def set_weights(self, state: Any, version: int) -> None:
         """Keep weights for the next asks."""
-        self._weights = [version, skate.put(state)]
+        self._newest[:2] = version, skate.put(state)
+
+    def set_connectors(self, states: dict[str, Any]) -> None:
+        """Keep the connectors' states that every runner takes before it does anything, also one that is made anew."""
+        self._newest[2:] = self._newest[2] + 1, skate.put(states)
+
+    def _take(self, index: int) -> list[Any]:
+        """Let a runner take the newest weights and states, if there are any; return a list of references to the end."""
+        if self._newest[1] is None and self._newest[3] is None:
+            return []
+        return [self._actors[index].take.remote(list(self._newest))]
 
     def gather(self, kwargs: dict[str, Any]) -> tuple[list[Rollout], list[dict[str, Any]]]:
         """Sample one fragment of each runner.
@@ -120,9 +131,7 @@ class RemoteRunners:
         for place, index in enumerate(chosen):
             each = func[place] if isinstance(func, list) else func
             given = kwargs[place] if isinstance(kwargs, list) else kwargs or {}
-            skate.get(self._actors[index].take.remote(self._weights)) if self._weights[
-                1
-            ] is not None else None
+            skate.get(self._take(index))
             refs.append(self._actors[index].call.remote(each, (), given))
         if as_references:
             return refs
@@ -153,9 +162,8 @@ class RemoteRunners:
         for place, index in enumerate(self.open.deal(known, len(given))):
             if index not in healthy or self.open.count(index, tag) >= most:
                 continue
+            self._take(index)
             actor = self._actors[index]
-            if self._weights[1] is not None:
-                actor.take.remote(self._weights)
             ref = actor.call.remote(
                 func[place] if isinstance(func, list) else func,
                 (),
@@ -292,7 +300,9 @@ class _Round:
                 # A runner that was made anew has fresh lanes; it begins where its predecessor began.
                 again = command.attempt > 1 and self.machine.slots[command.slot].home == command.runner
                 lanes = self.before.get(command.runner) if again else None
-                ref = runners._actors[command.runner].sample_part.remote(runners._weights, lanes, self.kwargs)
+                ref = runners._actors[command.runner].sample_part.remote(
+                    list(runners._newest), lanes, self.kwargs
+                )
                 self.open[ref] = command
             elif isinstance(command, Restart):
                 runners._kill(command.runner)
