@@ -128,6 +128,11 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.policy.view_requirement": "skate.rllib.algorithms.not_available",
     "rllib.utils.from_config": {"skate.rllib.algorithms.algorithm_config": ("NotProvided",)},
     "rllib.utils.postprocessing.zero_padding": "skate.rllib.utils.postprocessing.padded_sequences",
+    "rllib.utils.replay_buffers.utils": {
+        "skate.rllib.utils.replay_buffers.prioritized_episode_buffer": (
+            "update_priorities_in_episode_replay_buffer",
+        ),
+    },
     "rllib.utils.spaces": {},
     "rllib.utils.spaces.repeated": {"skate.rllib.env.spaces": ("Repeated",)},
     "rllib.utils.spaces.space_utils": {

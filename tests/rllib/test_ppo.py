@@ -229,9 +229,22 @@ def test_evaluation() -> None:
     assert "episode_return_mean" in results[2]["evaluation"]["env_runners"]  # that of the evaluation before
     assert algorithm.evaluate()["env_runners"]["num_episodes"] == 3
     algorithm.stop()
-    algorithm = small().build_algo()
-    with pytest.raises(ValueError, match="no runners for evaluation"):
+
+
+def test_evaluation_without_runners_for_it_takes_the_local_one() -> None:
+    algorithm = small().evaluation(evaluation_duration=4).build_algo()
+    algorithm.train()
+    assert algorithm.evaluate()["env_runners"]["num_episodes"] == 4
+    again = algorithm.evaluate()["env_runners"]
+    assert again["num_episodes_lifetime"] == 8
+    result = algorithm.train()
+    assert result["env_runners"]["num_env_steps_sampled"] == algorithm.config.train_batch_size_per_learner
+    algorithm.env_runner.env, env = None, algorithm.env_runner.env
+    with pytest.raises(
+        ValueError, match="no runners for evaluation, and the local runner has no environment"
+    ):
         algorithm.evaluate()
+    algorithm.env_runner.env = env
     algorithm.stop()
 
 
