@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import concurrent.futures
+import logging
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,8 @@ from skate.rllib.utils.metrics import (
     EVALUATION_RESULTS,
     TIMERS,
 )
+
+logger = logging.getLogger(__name__)
 
 
 class Evaluation:
@@ -28,6 +32,8 @@ class Evaluation:
 
         self._algorithm = algorithm
         self._training = False
+        #: Evaluations in a row that found no runner.
+        self._skips = 0
         self.config = algorithm.config.get_evaluation_config_object()
         self.group: Any = None
         if self.config is not None:
@@ -101,6 +107,8 @@ class Evaluation:
         """Return the metrics of runners that have sampled the configured number of episodes or steps."""
         if self.group is None:
             return self._sample_on_local_runner(weights)
+        if not self._has_runners():
+            return []
         self.group.sync_weights(*weights)
         training_state = self._algorithm.env_runner_group.get_connector_states()
         self.group.set_connector_states(training_state)
@@ -116,6 +124,36 @@ class Evaluation:
                     return found
         unit = "num_episodes" if config.evaluation_duration_unit == "episodes" else "num_timesteps"
         return self._round({unit: config.evaluation_duration}, reset)
+
+    def _has_runners(self) -> bool:
+        """True if a runner of evaluation can sample; waits for those that are being made anew as long as is configured.
+
+        Raises:
+            RuntimeError: so many evaluations in a row as are configured found no runner.
+        """
+        config = self._algorithm.config
+        if not self.group.num_env_runners:
+            return True
+        end = time.monotonic() + float(config.evaluation_unhealthy_workers_timeout_s or 0.0)
+        while not self.group.healthy_env_runner_ids():
+            left = end - time.monotonic()
+            if left <= 0:
+                break
+            self.group.probe_unhealthy_env_runners()
+            time.sleep(min(left, 0.1))
+        if self.group.healthy_env_runner_ids():
+            self._skips = 0
+            return True
+        self._skips += 1
+        most = config.evaluation_error_after_n_consecutive_skips
+        if most is not None and self._skips >= most:
+            raise RuntimeError(
+                f"no runner of evaluation was there in {self._skips} evaluations in a row, and "
+                f"evaluation_error_after_n_consecutive_skips={most}; see the log for their errors, or wait longer with "
+                "evaluation_unhealthy_workers_timeout_s"
+            )
+        logger.warning("No runner of evaluation is there; the evaluation is left out")
+        return False
 
     def _sample_on_local_runner(self, weights: tuple[Any, int]) -> list[Any]:
         group, config = self._algorithm.env_runner_group, self._algorithm.config

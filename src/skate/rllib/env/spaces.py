@@ -48,6 +48,55 @@ class Repeated(spaces.Space[list[Any]]):
         return f"Repeated({self.child_space}, {self.max_len})"
 
 
+class Simplex(spaces.Space[np.ndarray[Any, Any]]):
+    """Numbers of at least 0 that add up to 1 along the last dimension.
+
+    Args:
+        shape: Shape of a value.
+        concentration: The parameters of the Dirichlet distribution that values are drawn from, one for each number. Default:
+            all 1, so that each value is as likely as any other.
+        dtype: Type of the numbers.
+
+    Raises:
+        ValueError: There are more or fewer parameters than numbers.
+    """
+
+    def __init__(
+        self, shape: tuple[int, ...] | list[int], concentration: Any = None, dtype: Any = np.float32
+    ) -> None:
+        super().__init__(tuple(shape), dtype)
+        self.dim = int(shape[-1])
+        self.concentration = np.ones(self.dim) if concentration is None else np.asarray(concentration)
+        if self.concentration.shape != (self.dim,):
+            raise ValueError(
+                f"a simplex of shape {tuple(shape)} needs {self.dim} parameters, got concentration={concentration}"
+            )
+
+    def sample(self, mask: Any = None, probability: Any = None) -> np.ndarray[Any, Any]:
+        """Return a value drawn from the Dirichlet distribution."""
+        drawn = self.np_random.dirichlet(self.concentration, size=(self.shape or ())[:-1])
+        return drawn.astype(self.dtype)
+
+    def contains(self, x: Any) -> bool:
+        """True for numbers of the shape that add up to 1."""
+        return (
+            isinstance(x, np.ndarray)
+            and x.shape == self.shape
+            and bool((x >= 0).all())
+            and np.allclose(x.sum(-1), 1.0)
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Simplex)
+            and self.shape == other.shape
+            and np.allclose(self.concentration, other.concentration)
+        )
+
+    def __repr__(self) -> str:
+        return f"Simplex({self.shape}, {self.concentration})"
+
+
 def flatten_space(space: Any) -> list[Any]:
     """Return the primitive parts of a space, those of a Dict in the order of their keys.
 
