@@ -17,6 +17,7 @@ from rllib.test_env_runner import digest
 from rllib.tiny_module import Counting, config
 
 import skate
+from skate.rllib.algorithms.ppo import PPOConfig
 from skate.rllib.connectors.env_to_module import MeanStdFilter
 from skate.rllib.env.env_runner_group import EnvRunnerGroup
 from skate.rllib.utils.filter import RunningStat
@@ -211,3 +212,29 @@ def test_statistics_are_not_merged_or_not_sent_if_the_config_says_so(session: No
     local, *remote = (seen(state)[0] for state in both.foreach_env_runner("get_state"))
     assert local == sum(remote) > 0
     both.stop()
+
+
+def test_evaluations_without_a_runner_are_counted(session: None) -> None:
+    algorithm = (
+        PPOConfig()
+        .environment("CartPole-v1")
+        .env_runners(num_env_runners=0)
+        .training(train_batch_size=32, minibatch_size=32, num_epochs=1)
+        .rl_module(model_config={"fcnet_hiddens": [4]})
+        .evaluation(
+            evaluation_num_env_runners=1,
+            evaluation_duration=1,
+            evaluation_error_after_n_consecutive_skips=2,
+            evaluation_unhealthy_workers_timeout_s=0.1,
+        )
+        .fault_tolerance(restart_failed_env_runners=False)
+        .build_algo()
+    )
+    assert algorithm.evaluate()["env_runners"]["num_episodes"] == 1
+    group = algorithm.eval_env_runner_group
+    group.foreach_env_runner(lambda runner: os.kill(os.getpid(), signal.SIGKILL))
+    assert group.healthy_env_runner_ids() == [] and algorithm.restore_env_runners(group) == []
+    algorithm.evaluate()
+    with pytest.raises(RuntimeError, match="in 2 evaluations in a row"):
+        algorithm.evaluate()
+    algorithm.stop()

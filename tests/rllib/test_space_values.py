@@ -57,6 +57,17 @@ def test_batches_of_a_space() -> None:
         space_values.get_dummy_batch_for_space(SPACE, 0, time_size=4)
 
 
+def test_a_space_of_numbers_that_add_up_to_one() -> None:
+    space = space_values.Simplex((2, 3))
+    space.seed(1)
+    drawn = space.sample()
+    assert space.contains(drawn) and drawn.dtype == np.float32 and space == space_values.Simplex([2, 3])
+    assert not space.contains(drawn * 2) and not space.contains(drawn[0]) and not space.contains([0.5, 0.5])
+    assert space != space_values.Simplex((2, 3), np.array([1, 2, 3])) and "Simplex((2, 3)" in repr(space)
+    with pytest.raises(ValueError, match="needs 3 parameters"):
+        space_values.Simplex((3,), np.ones(2))
+
+
 def test_values_get_the_types_of_their_space() -> None:
     loose = {"a": np.zeros(1), "b": (np.zeros(3), 1.0)}
     assert not SPACE.contains(loose)

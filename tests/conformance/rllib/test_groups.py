@@ -79,8 +79,10 @@ def test_episodes_sampled_by_hand(ppo: Any, count: int, random_actions: bool) ->
 
 
 def test_what_can_not_be_sampled(ppo: Any) -> None:
-    with pytest.raises((ValueError, AssertionError)):
-        ppo.env_runner.sample(num_timesteps=3, num_episodes=1)
+    for wanted in ({"num_timesteps": 3, "num_episodes": 1}, {"num_timesteps": -1}, {"num_episodes": -1}):
+        with pytest.raises(AssertionError):
+            ppo.env_runner.sample(**wanted)
+    assert ppo.env_runner.sample(num_timesteps=0) == ppo.env_runner.sample(num_episodes=0) == []
 
 
 @pytest.mark.parametrize("explore", [False, True])
