@@ -185,3 +185,16 @@ def test_the_steps_of_agents_by_those_of_the_environment() -> None:
     assert episode.env_t_to_agent_t["x"].data == [0, skip, 1, skip, skip, 2]
     following = episode.cut()
     assert following.env_t_to_agent_t["x"].get(-1) == 2
+
+
+def test_slices_beyond_the_ends_are_fills() -> None:
+    episode = SingleAgentEpisode(
+        observations=[0, 1, 2, 3], actions=[0, 0, 0], rewards=[1.0, 2.0, 3.0], len_lookback_buffer=0
+    )
+    for finalized in (False, True):
+        for slice_ in (slice(100, 102), slice(-12, -10), slice(100, 98), slice(-10, -12)):
+            assert np.array_equal(episode.get_rewards(slice_, fill=7.0), [7.0, 7.0])
+        assert np.array_equal(episode.get_rewards(slice(2, 5), fill=7.0), [3.0, 7.0, 7.0])
+        assert np.array_equal(episode.get_rewards(slice(-5, 1), fill=7.0), [7.0, 7.0, 1.0])
+        if not finalized:
+            episode.to_numpy()
