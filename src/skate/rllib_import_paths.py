@@ -89,7 +89,6 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.env.policy_client": "skate.rllib.algorithms.not_available",
     "rllib.env.policy_server_input": "skate.rllib.algorithms.not_available",
     "rllib.env.utils": {"skate.rllib.env.wrappers.open_spiel": ("try_import_open_spiel", "try_import_pyspiel")},
-    "rllib.env.vector": {},
     "rllib.env.vector.vector_multi_agent_env": {"skate.rllib.env.multi_agent_vector": ("VectorMultiAgentEnv",)},
     "rllib.env.utils.infinite_lookback_buffer": {"skate.rllib.env.episode_buffer": ("InfiniteLookbackBuffer",)},
     "rllib.evaluation": "skate.rllib.algorithms.not_available",
