@@ -232,7 +232,7 @@ def test_evaluations_without_a_runner_are_counted(session: None) -> None:
     )
     assert algorithm.evaluate()["env_runners"]["num_episodes"] == 1
     group = algorithm.eval_env_runner_group
-    group.foreach_env_runner(lambda runner: os.kill(os.getpid(), signal.SIGKILL))
+    group.foreach_env_runner(lambda runner: os.kill(os.getpid(), signal.SIGKILL), local_env_runner=False)
     assert group.healthy_env_runner_ids() == [] and algorithm.restore_env_runners(group) == []
     algorithm.evaluate()
     with pytest.raises(RuntimeError, match="in 2 evaluations in a row"):
