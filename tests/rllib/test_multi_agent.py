@@ -445,12 +445,14 @@ def test_a_vector_is_stepped_by_hand() -> None:
     assert all(np.array_equal(a[0], b[0]) for a, b in zip(first, again, strict=True))
     with pytest.raises(ValueError, match="1 seeds were given for 2 environments"):
         env.reset(seed=[3])
-    ended = [False, False]
+    ended, alive = [False, False], [{0, 1}, {0, 1}]
     for _ in range(60):
-        observations, rewards, terminateds, truncateds, _ = env.step([{0: 1, 1: 1}] * 2)
+        observations, rewards, terminateds, truncateds, _ = env.step([dict.fromkeys(each, 1) for each in alive])
         for at in range(2):
             assert (rewards[at] == {0: 0.0, 1: 0.0} and not terminateds[at]["__all__"]) is ended[at]
             assert set(observations[at]) <= {0, 1} and not truncateds[at]["__all__"]
+            dead = {agent for agent in (0, 1) if terminateds[at].get(agent)}
+            alive[at] = {0, 1} if ended[at] or terminateds[at]["__all__"] else alive[at] - dead
         ended = [each["__all__"] for each in terminateds]
     assert env.get_attr("num_agents") == (2, 2) and env.spec.id == "TwoPoles-v0"
     env.close()
