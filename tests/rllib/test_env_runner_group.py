@@ -214,6 +214,26 @@ def test_statistics_are_not_merged_or_not_sent_if_the_config_says_so(session: No
     both.stop()
 
 
+def test_a_function_that_samples_runs_again_on_a_new_runner(session: None, tmp_path: Path) -> None:
+    def sample(runner: Any) -> int:
+        runner.sample(num_timesteps=60)
+        return int(runner.worker_index)
+
+    runners = group(tmp_path, how="raise")
+    assert runners.sample_on_each(sample) == [1, 2]
+    assert runners.num_remote_worker_restarts() == 1
+    runners.stop()
+    runners = group(
+        tmp_path,
+        how="raise",
+        always=True,
+        restart_failed_env_runners=False,
+        ignore_env_runner_failures=True,
+    )
+    assert runners.sample_on_each(sample) == [1] and runners.healthy_env_runner_ids() == [1]
+    runners.stop()
+
+
 def test_evaluations_without_a_runner_are_counted(session: None) -> None:
     algorithm = (
         PPOConfig()

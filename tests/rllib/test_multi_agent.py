@@ -14,6 +14,7 @@ import pytest
 pytest.importorskip("torch")
 from rllib.tiny_module import Choice, TinyModule, config
 
+from skate.rllib.env.env_context import EnvContext
 from skate.rllib.env.multi_agent_env import MultiAgentEnv, make_multi_agent
 from skate.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from skate.rllib.env.multi_agent_episode import MultiAgentEpisode
@@ -447,7 +448,9 @@ def test_a_vector_is_stepped_by_hand() -> None:
         env.reset(seed=[3])
     ended, alive = [False, False], [{0, 1}, {0, 1}]
     for _ in range(60):
-        observations, rewards, terminateds, truncateds, _ = env.step([dict.fromkeys(each, 1) for each in alive])
+        observations, rewards, terminateds, truncateds, _ = env.step(
+            [dict.fromkeys(each, 1) for each in alive]
+        )
         for at in range(2):
             assert (rewards[at] == {0: 0.0, 1: 0.0} and not terminateds[at]["__all__"]) is ended[at]
             assert set(observations[at]) <= {0, 1} and not truncateds[at]["__all__"]
@@ -461,3 +464,15 @@ def test_a_vector_is_stepped_by_hand() -> None:
     with pytest.raises(ValueError, match="'same_step' was asked for"):
         make_vec("TwoPoles-v0", vector_kwargs={"autoreset_mode": "same_step"}, num_agents=1)
     gym.registry.pop("TwoPoles-v0")
+
+
+def test_copies_of_an_environment_know_their_place() -> None:
+    made: list[Any] = []
+    settings = EnvContext({"num_agents": 2, "rate": 3}, worker_index=4, vector_index=1)
+
+    def create(given: Any) -> Any:
+        made.append((dict(given), given.worker_index, given.vector_index))
+        return gym.make("CartPole-v1")
+
+    make_multi_agent(create)(settings)
+    assert made == [({"rate": 3}, 4, 1)] * 2 and settings["num_agents"] == 2

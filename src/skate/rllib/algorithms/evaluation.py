@@ -101,7 +101,11 @@ class Evaluation:
         return self._algorithm.acting_weights(), self._algorithm._weights_seq_no
 
     def _log(self, metrics: list[Any]) -> None:
-        self._algorithm.metrics.aggregate(metrics, key=(EVALUATION_RESULTS, ENV_RUNNER_RESULTS))
+        key = (EVALUATION_RESULTS, ENV_RUNNER_RESULTS)
+        if metrics:
+            # The figures are those of the weights that are evaluated, not smoothed over earlier evaluations.
+            self._algorithm.metrics.begin_windows(key)
+        self._algorithm.metrics.aggregate(metrics, key=key)
 
     def _sample(self, weights: tuple[Any, int]) -> list[Any]:
         """Return the metrics of runners that have sampled the configured number of episodes or steps."""
@@ -176,6 +180,5 @@ class Evaluation:
                 runner.sample(**{unit: share}, explore=explore, force_reset=reset)
             return runner.get_metrics()
 
-        local = not self.config.num_env_runners
-        found: list[Any] = self.group.foreach_env_runner(sample, local_env_runner=local)
+        found: list[Any] = self.group.sample_on_each(sample)
         return found

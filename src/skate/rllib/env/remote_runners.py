@@ -152,6 +152,33 @@ class RemoteRunners:
                 self._carry_out(self.machine.lost(index, time.monotonic()))
         return results
 
+    def sample_each(self, func: Any) -> list[Any]:
+        """Run a function that samples on each runner; see `EnvRunnerGroup.sample_on_each`."""
+        policy = self.machine.policy
+        answers: dict[int, Any] = {}
+        raised: dict[int, BaseException] = {}
+        self._revive()
+        for _ in range(policy.max_errors):
+            missing = [index for index in self.healthy() if index not in answers]
+            for index in missing:
+                skate.get(self._take(index))
+            refs = [self._actors[index].call.remote(func, (), {}) for index in missing]
+            for index, ref in zip(missing, refs, strict=True):
+                try:
+                    answers[index] = skate.get(ref)
+                    self.machine.runners[index].fruitless = 0
+                except RayError as error:
+                    if is_raised(error):
+                        raised[index] = error
+                        if not (policy.restart or policy.ignore):
+                            raise own_error(error) from error
+                    self._note(index, error)
+                    self._carry_out(self.machine.lost(index, time.monotonic(), raised=is_raised(error)))
+        for index in raised.keys() & set(self.healthy()) - answers.keys():
+            if not policy.ignore:
+                raise own_error(raised[index]) from raised[index]
+        return [answers[index] for index in sorted(answers)]
+
     def ask_each(self, func: Any, kwargs: Any, tag: str | None, indices: list[int] | None, most: int) -> int:
         """Run a function on each runner without waiting; see `EnvRunnerGroup.foreach_env_runner_async`."""
         self._revive()
@@ -203,6 +230,7 @@ class RemoteRunners:
     def _carry_out(self, commands: list[Command]) -> None:
         for command in commands:
             if isinstance(command, Restart):
+                self._kill(command.runner)
                 self._actors[command.runner] = self._make(command.runner, recreated=True)
         self._revive()
 

@@ -12,6 +12,28 @@ class RunnerCalls:
     config: Any
     #: The remote runners; None if there are none.
     _remote: Any
+    #: The local runner; None if there is none.
+    _local: Any
+
+    def sample_on_each(self, func: Callable[[Any], Any]) -> list[Any]:
+        """Run a function that samples on each remote runner, or on the local one if there are no others.
+
+        Runners that die or raise are treated as in training: they are made anew and run the function again, or are left
+        out, as the settings of fault tolerance say.
+
+        Args:
+            func: A function of the runner.
+
+        Returns:
+            The results in the order of the runners.
+
+        Raises:
+            Exception: What the function raised, if it did so on a runner three times, or failures are not tolerated.
+        """
+        if self._remote is None:
+            return [func(self._local)]
+        results: list[Any] = self._remote.sample_each(func)
+        return results
 
     def foreach_env_runner_async(
         self,
