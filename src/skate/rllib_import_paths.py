@@ -89,7 +89,6 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.env.policy_client": "skate.rllib.algorithms.not_available",
     "rllib.env.policy_server_input": "skate.rllib.algorithms.not_available",
     "rllib.env.utils": {"skate.rllib.env.wrappers.open_spiel": ("try_import_open_spiel", "try_import_pyspiel")},
-    "rllib.env.vector": {},
     "rllib.env.vector.vector_multi_agent_env": {"skate.rllib.env.multi_agent_vector": ("VectorMultiAgentEnv",)},
     "rllib.env.utils.infinite_lookback_buffer": {"skate.rllib.env.episode_buffer": ("InfiniteLookbackBuffer",)},
     "rllib.evaluation": "skate.rllib.algorithms.not_available",
@@ -101,7 +100,7 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.examples": {},
     "rllib.examples.utils": _EXPERIMENTS,
     "rllib.execution": {},
-    "rllib.execution.rollout_ops": {"skate.rllib.env.env_runner_group": ("synchronous_parallel_sample",)},
+    "rllib.execution.rollout_ops": {"skate.rllib.flow.parallel_sample": ("synchronous_parallel_sample",)},
     "rllib.models": "skate.rllib.algorithms.not_available",
     "rllib.models.modelv2": "skate.rllib.algorithms.not_available",
     "rllib.models.torch": {},
@@ -128,13 +127,20 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.policy.view_requirement": "skate.rllib.algorithms.not_available",
     "rllib.utils.from_config": {"skate.rllib.algorithms.algorithm_config": ("NotProvided",)},
     "rllib.utils.postprocessing.zero_padding": "skate.rllib.utils.postprocessing.padded_sequences",
+    "rllib.utils.replay_buffers.utils": {
+        "skate.rllib.utils.replay_buffers.prioritized_episode_buffer": (
+            "update_priorities_in_episode_replay_buffer",
+        ),
+    },
     "rllib.utils.spaces": {},
     "rllib.utils.spaces.repeated": {"skate.rllib.env.spaces": ("Repeated",)},
+    "rllib.utils.spaces.simplex": {"skate.rllib.env.spaces": ("Simplex",)},
     "rllib.utils.spaces.space_utils": {
         "skate.rllib.env.nested": ("BatchedNdArray", "batch", "unbatch"),
         "skate.rllib.env.spaces": (
-            "clip_action", "flatten_space", "flatten_to_single_ndarray", "get_base_struct_from_space",
-            "is_composite_space", "normalize_action", "unsquash_action",
+            "clip_action", "convert_element_to_space_type", "flatten_space", "flatten_to_single_ndarray",
+            "get_base_struct_from_space", "get_dummy_batch_for_space", "get_original_space", "is_composite_space",
+            "normalize_action", "unsquash_action",
         ),
     },
     "rllib.utils.test_utils": {

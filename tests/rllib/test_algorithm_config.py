@@ -184,6 +184,8 @@ def test_wrong_values_are_refused_at_once() -> None:
         PPOConfig().env_runners(batch_mode="x")
     with pytest.raises(ValueError, match="global_norm"):
         PPOConfig().training(grad_clip_by="x")
+    with pytest.raises(ValueError, match="subclass of RLlibCallback"):
+        PPOConfig().callbacks(["x"])
     with pytest.raises(ValueError, match="tf2"):
         PPOConfig().framework("tf2")
     with pytest.raises(ValueError, match="lr=None"):

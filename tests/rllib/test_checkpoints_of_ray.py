@@ -12,6 +12,7 @@ from skate.rllib.algorithms.algorithm import Algorithm
 from skate.rllib.algorithms.ppo import PPO
 from skate.rllib.core.rl_module.multi_rl_module import MultiRLModule
 from skate.rllib.core.rl_module.rl_module import RLModule
+from skate.rllib.utils.checkpoints import get_checkpoint_info
 
 FIXTURES = Path(__file__).parent / "ray_fixtures"
 MODULES = FIXTURES / "ppo" / "learner_group" / "learner" / "rl_module"
@@ -47,6 +48,23 @@ def test_an_algorithm_continues() -> None:
     algorithm.stop()
     assert (result["training_iteration"], result["num_env_steps_sampled_lifetime"]) == (3, 768)
     assert result["env_runners"]["num_episodes_lifetime"] > 22
+
+
+def test_what_a_folder_is(tmp_path: Path) -> None:
+    info = get_checkpoint_info(FIXTURES / "ppo")
+    assert (info["type"], info["checkpoint_version"], info["policy_ids"]) == ("Algorithm", "2.1", None)
+    assert info["module_ids"] == {"default_policy"} and Path(info["state_file"]).is_file()
+    assert info["ray_version"] == "2.60.0"
+    with pytest.raises(ValueError, match="no algorithm_state file; it has nothing"):
+        get_checkpoint_info(tmp_path)
+    (tmp_path / "policies" / "p").mkdir(parents=True)
+    (tmp_path / "algorithm_state.msgpck").touch()
+    old = get_checkpoint_info(str(tmp_path))
+    assert old["policy_ids"] == {"p"} and old["format"] == "msgpack"
+    (tmp_path / "policy_state.pkl").touch()
+    assert get_checkpoint_info(tmp_path)["type"] == "Policy"
+    (tmp_path / "checkpoint-000100").touch()
+    assert get_checkpoint_info(tmp_path)["checkpoint_version"] == "0.1"
 
 
 def test_another_class_is_refused() -> None:

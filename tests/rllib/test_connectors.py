@@ -19,10 +19,10 @@ from skate.rllib.connectors.env_to_module import (
     MeanStdFilter,
     PrevActionsPrevRewards,
 )
-from skate.rllib.connectors.env_to_module.mean_std_filter import RunningStat
 from skate.rllib.core.columns import Columns
 from skate.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from skate.rllib.env.single_agent_episode import SingleAgentEpisode
+from skate.rllib.utils.filter import Moments
 
 
 def runner(*connectors: Any, **settings: Any) -> SingleAgentEnvRunner:
@@ -99,7 +99,7 @@ def test_flattening_by_key_and_without_some() -> None:
 
 def test_running_statistics_agree_with_numpy_and_merge_exactly() -> None:
     numbers = np.random.default_rng(0).normal(3, 2, (60, 4))
-    whole, parts = RunningStat.empty((4,)), [RunningStat.empty((4,)) for _ in range(3)]
+    whole, parts = Moments.empty((4,)), [Moments.empty((4,)) for _ in range(3)]
     for at, row in enumerate(numbers):
         whole.push(row[None])
         parts[at % 3].push(row[None])

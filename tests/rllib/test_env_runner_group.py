@@ -7,6 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,10 @@ from rllib.test_env_runner import digest
 from rllib.tiny_module import Counting, config
 
 import skate
+from skate.rllib.algorithms.ppo import PPOConfig
+from skate.rllib.connectors.env_to_module import MeanStdFilter
 from skate.rllib.env.env_runner_group import EnvRunnerGroup
+from skate.rllib.utils.filter import RunningStat
 
 
 class Troubled(Counting):
@@ -135,3 +139,122 @@ def test_weights_and_functions_reach_all_runners(session: None) -> None:
     assert [index for index, _ in found] == [0, 1, 2] and len({bias for _, bias in found}) == 1
     assert both.foreach_env_runner("ping", local_env_runner=False) == ["pong", "pong"]
     both.stop()
+
+
+def of_two(**settings: Any) -> EnvRunnerGroup:
+    """A group of two runners that normalize observations."""
+    made = config(Counting, num_env_runners=2, num_envs_per_env_runner=2, **settings)
+    made._env_to_module_connector = lambda env, spaces, device: MeanStdFilter()
+    return EnvRunnerGroup(made)
+
+
+def seen(state: Any) -> tuple[int, int]:
+    """Return how many observations the filter of a runner's state has, and how many since the last merge."""
+    found = state["env_to_module_connector"]["MeanStdFilter"][None]["running_stats"][0]
+    return RunningStat.from_state(found).n, RunningStat.from_state(found).num_pushes_delta
+
+
+def test_calls_that_do_not_wait(session: None) -> None:
+    both = of_two()
+    assert both.foreach_env_runner_async(lambda runner: runner.worker_index) == 2
+    assert both.foreach_env_runner_async("ping") == 0, "each has an open call already"
+    assert both.foreach_env_runner_async("ping", "pings", remote_worker_ids=[2]) == 1
+    assert (both.num_in_flight_async_reqs(), both.num_in_flight_async_reqs("pings")) == (3, 1)
+    assert both.fetch_ready_async_reqs(tags=["pings"], timeout_seconds=None) == [(2, "pong")]
+    assert sorted(both.fetch_ready_async_reqs(timeout_seconds=None)) == [(1, 1), (2, 2)]
+    assert both.fetch_ready_async_reqs(timeout_seconds=None) == []
+    kwargs = [{"num_timesteps": 4}, {"num_timesteps": 6}]
+    assert both.foreach_env_runner_async_fetch_ready("sample", kwargs, tag="sample") == []
+    found = both.foreach_env_runner_async_fetch_ready(
+        "ping", tag="sample", timeout_seconds=None, return_actor_ids=True
+    )
+    assert {index: sum(map(len, episodes)) for index, episodes in found} == {1: 4, 2: 6}
+    # A call whose runner dies has no result; the runner is made anew.
+    both.foreach_env_runner_async(lambda runner: os.kill(os.getpid(), signal.SIGKILL), remote_worker_ids=[1])
+    assert both.fetch_ready_async_reqs(timeout_seconds=None) == [(1, "pong"), (2, "pong")]
+    assert both.healthy_env_runner_ids() == [1, 2] and both.num_remote_worker_restarts() == 1
+    assert both.probe_unhealthy_env_runners() == []
+    refs = both.foreach_env_runner("ping", local_env_runner=False, return_obj_refs=True)
+    assert skate.get(refs) == ["pong", "pong"]
+    with pytest.raises(ValueError, match="local_env_runner=False"):
+        both.foreach_env_runner("ping", return_obj_refs=True)
+    both.stop()
+
+
+def test_the_statistics_of_filters_are_merged(session: None) -> None:
+    for settings in ({}, {"create_local_env_runner": False}):
+        both = of_two(**settings)
+        for _ in range(2):
+            both.sample_rollouts(20)
+            states = both.foreach_env_runner("get_state", local_env_runner=False)
+            assert all(0 < seen(state)[1] <= seen(state)[0] for state in states)
+            both.sync_env_runner_states()
+            counts = {seen(state) for state in both.foreach_env_runner("get_state")}
+            assert len(counts) == 1 and next(iter(counts))[1] == 0
+        # A runner that is made anew begins with the merged statistics.
+        before = counts
+        both.foreach_env_runner(
+            lambda runner: os.kill(os.getpid(), signal.SIGKILL), remote_worker_ids=[2], local_env_runner=False
+        )
+        assert both.num_restarts == 1
+        assert {seen(state) for state in both.foreach_env_runner("get_state")} == before
+        both.stop()
+
+
+def test_statistics_are_not_merged_or_not_sent_if_the_config_says_so(session: None) -> None:
+    both = of_two(merge_env_runner_states=False)
+    both.sample_rollouts(20)
+    both.sync_env_runner_states()
+    assert [seen(state)[0] for state in both.foreach_env_runner("get_state")] == [0, 0, 0]
+    both.sample_rollouts(20)
+    alone = SimpleNamespace(merge_env_runner_states="training_only", broadcast_env_runner_states=False)
+    both.sync_env_runner_states(config=alone)
+    local, *remote = (seen(state)[0] for state in both.foreach_env_runner("get_state"))
+    assert local == sum(remote) > 0
+    both.stop()
+
+
+def test_a_function_that_samples_runs_again_on_a_new_runner(session: None, tmp_path: Path) -> None:
+    def sample(runner: Any) -> int:
+        runner.sample(num_timesteps=60)
+        return int(runner.worker_index)
+
+    runners = group(tmp_path, how="raise")
+    assert runners.sample_on_each(sample) == [1, 2]
+    assert runners.num_remote_worker_restarts() == 1
+    runners.stop()
+    runners = group(
+        tmp_path,
+        how="raise",
+        always=True,
+        restart_failed_env_runners=False,
+        ignore_env_runner_failures=True,
+    )
+    assert runners.sample_on_each(sample) == [1] and runners.healthy_env_runner_ids() == [1]
+    runners.stop()
+
+
+def test_evaluations_without_a_runner_are_counted(session: None) -> None:
+    algorithm = (
+        PPOConfig()
+        .environment("CartPole-v1")
+        .env_runners(num_env_runners=0)
+        .training(train_batch_size=32, minibatch_size=32, num_epochs=1)
+        .rl_module(model_config={"fcnet_hiddens": [4]})
+        .evaluation(
+            evaluation_num_env_runners=1,
+            evaluation_duration=1,
+            evaluation_error_after_n_consecutive_skips=2,
+            evaluation_unhealthy_workers_timeout_s=0.1,
+        )
+        .fault_tolerance(restart_failed_env_runners=False)
+        .build_algo()
+    )
+    assert algorithm.evaluate()["env_runners"]["num_episodes"] == 1
+    group = algorithm.eval_env_runner_group
+    group.foreach_env_runner(lambda runner: os.kill(os.getpid(), signal.SIGKILL), local_env_runner=False)
+    assert group.healthy_env_runner_ids() == [] and algorithm.restore_env_runners(group) == []
+    algorithm.evaluate()
+    with pytest.raises(RuntimeError, match="in 2 evaluations in a row"):
+        algorithm.evaluate()
+    algorithm.stop()

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import skate as ray
 from skate.rllib.algorithms.ppo import PPOConfig
-from skate.rllib.env.env_runner_group import synchronous_parallel_sample
 from skate.rllib.env.nested import BatchedNdArray
 from skate.rllib.env.spaces import Repeated
+from skate.rllib.flow.parallel_sample import synchronous_parallel_sample
 from skate.rllib.scripts.checks import (
     check,
     check_learning_achieved,

@@ -10,6 +10,7 @@ import pytest
 
 from skate.rllib.algorithms.algorithm import Algorithm
 from skate.rllib.algorithms.ppo import PPOConfig
+from skate.rllib.algorithms.ppo.ppo_catalog import PPOCatalog
 from skate.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from skate.rllib.core.rl_module.rl_module import RLModule, RLModuleSpec
 from skate.rllib.env.multi_agent_env import make_multi_agent
@@ -61,6 +62,12 @@ def test_a_snapshot_becomes_the_opponent_and_leaves_again(tmp_path: Path) -> Non
         new_agent_to_module_mapping_fn=lambda agent_id, episode, **kw: "main" if agent_id else "main_v1",
     )
     assert set(specs.rl_module_specs) == {"main", "random", "main_v1"}
+    spaces = {"observation_space": main.observation_space, "action_space": main.action_space}
+    algorithm.add_module("plain", RLModuleSpec(module_class=type(main), catalog_class=PPOCatalog, **spaces))
+    assert len(parameters_of(algorithm.get_module("plain"))) == len(parameters_of(main)), (
+        "as the config has it"
+    )
+    algorithm.remove_module("plain")
     state = {"learner_group": {"learner": {"rl_module": {"main_v1": main.get_state()}}}}
     algorithm.set_state(state)
     before = parameters_of(algorithm.get_module("main_v1"))

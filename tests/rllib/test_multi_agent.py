@@ -14,9 +14,11 @@ import pytest
 pytest.importorskip("torch")
 from rllib.tiny_module import Choice, TinyModule, config
 
+from skate.rllib.env.env_context import EnvContext
 from skate.rllib.env.multi_agent_env import MultiAgentEnv, make_multi_agent
 from skate.rllib.env.multi_agent_env_runner import MultiAgentEnvRunner
 from skate.rllib.env.multi_agent_episode import MultiAgentEpisode
+from skate.rllib.env.vector.registration import make_vec
 from skate.rllib.env.wrappers.pettingzoo_env import ParallelPettingZooEnv, PettingZooEnv
 from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
 
@@ -429,3 +431,48 @@ def test_complete_episodes_of_several_agents_are_whole() -> None:
         assert ends == lanes and all(each.valid.all() for rollouts in found.values() for each in rollouts)
     steps = MetricsLogger.peek_results(runner.get_metrics())["num_env_steps_sampled"]
     assert steps >= 2 * 2 * 12
+
+
+def test_a_vector_is_stepped_by_hand() -> None:
+    gym.register(
+        "TwoPoles-v0",
+        entry_point=lambda num_agents: make_multi_agent("CartPole-v1")({"num_agents": num_agents}),
+        disable_env_checker=True,
+    )
+    env = make_vec("TwoPoles-v0", num_envs=2, vectorization_mode="sync", num_agents=2)
+    first, infos = env.reset(seed=3)
+    again, _ = env.reset(seed=[3, 4])
+    assert [list(each) for each in first] == [[0, 1], [0, 1]] and infos == [{0: {}, 1: {}}] * 2
+    assert all(np.array_equal(a[0], b[0]) for a, b in zip(first, again, strict=True))
+    with pytest.raises(ValueError, match="1 seeds were given for 2 environments"):
+        env.reset(seed=[3])
+    ended, alive = [False, False], [{0, 1}, {0, 1}]
+    for _ in range(60):
+        observations, rewards, terminateds, truncateds, _ = env.step(
+            [dict.fromkeys(each, 1) for each in alive]
+        )
+        for at in range(2):
+            assert (rewards[at] == {0: 0.0, 1: 0.0} and not terminateds[at]["__all__"]) is ended[at]
+            assert set(observations[at]) <= {0, 1} and not truncateds[at]["__all__"]
+            dead = {agent for agent in (0, 1) if terminateds[at].get(agent)}
+            alive[at] = {0, 1} if ended[at] or terminateds[at]["__all__"] else alive[at] - dead
+        ended = [each["__all__"] for each in terminateds]
+    assert env.get_attr("num_agents") == (2, 2) and env.spec.id == "TwoPoles-v0"
+    env.close()
+    with pytest.raises(ValueError, match="'async' was asked for"):
+        make_vec("TwoPoles-v0", vectorization_mode="async")
+    with pytest.raises(ValueError, match="'same_step' was asked for"):
+        make_vec("TwoPoles-v0", vector_kwargs={"autoreset_mode": "same_step"}, num_agents=1)
+    gym.registry.pop("TwoPoles-v0")
+
+
+def test_copies_of_an_environment_know_their_place() -> None:
+    made: list[Any] = []
+    settings = EnvContext({"num_agents": 2, "rate": 3}, worker_index=4, vector_index=1)
+
+    def create(given: Any) -> Any:
+        made.append((dict(given), given.worker_index, given.vector_index))
+        return gym.make("CartPole-v1")
+
+    make_multi_agent(create)(settings)
+    assert made == [({"rate": 3}, 4, 1)] * 2 and settings["num_agents"] == 2

@@ -26,6 +26,9 @@ from skate.rllib.utils.replay_buffers import (
     MultiAgentPrioritizedEpisodeReplayBuffer,
 )
 from skate.rllib.utils.replay_buffers.factory import make_replay_buffer
+from skate.rllib.utils.replay_buffers.prioritized_episode_buffer import (
+    update_priorities_in_episode_replay_buffer,
+)
 from tests.rllib.test_multi_agent import Schedule
 from tests.rllib.test_ppo import digest
 
@@ -239,7 +242,13 @@ def test_steps_are_drawn_by_the_errors_of_their_module() -> None:
     assert np.allclose(rows["p"]["weights"][often], 1 / 3) and np.allclose(rows["p"]["weights"][~often], 1.0)
     # The new episode is as likely as the worst step, and evicts the other one, whose errors are dropped.
     buffer.add(turns("y", 6))
-    buffer.update_priorities({key: np.full(3000, 9.0) for key in ("p", "q")})
+    errors: dict[str, Any] = {key: {"td_error": np.full(3000, 9.0)} for key in ("p", "q")}
+    update_priorities_in_episode_replay_buffer(
+        replay_buffer=buffer, td_errors={**errors, "__all_modules__": {}}
+    )
+    update_priorities_in_episode_replay_buffer(
+        replay_buffer=MultiAgentEpisodeReplayBuffer(), td_errors=errors
+    )
     rows = buffer.sample(600, sample_episodes=False)
     assert np.bincount(rows["p"]["obs"].astype(int)).tolist() == [100] * 6
     with pytest.raises(ValueError, match="2 errors were given for the 600 rows"):

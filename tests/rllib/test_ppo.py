@@ -229,9 +229,51 @@ def test_evaluation() -> None:
     assert "episode_return_mean" in results[2]["evaluation"]["env_runners"]  # that of the evaluation before
     assert algorithm.evaluate()["env_runners"]["num_episodes"] == 3
     algorithm.stop()
-    algorithm = small().build_algo()
-    with pytest.raises(ValueError, match="no runners for evaluation"):
+
+
+class Richer(gym.Env[Any, Any]):
+    """Pays the number of its episodes at each of two steps."""
+
+    observation_space = gym.spaces.Box(-1.0, 1.0, (1,))
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, settings: Any) -> None:
+        self.episodes = self.steps = 0
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.episodes, self.steps = self.episodes + 1, 0
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return np.zeros(1, np.float32), float(self.episodes), self.steps > 1, False, {}
+
+
+def test_figures_of_an_evaluation_are_of_its_episodes_alone() -> None:
+    algorithm = (
+        small().environment(Richer).evaluation(evaluation_interval=1, evaluation_duration=3).build_algo()
+    )
+    first = algorithm.train()["evaluation"]["env_runners"]
+    second = algorithm.evaluate()["env_runners"]
+    assert second["num_episodes"] == 3 and second["num_episodes_lifetime"] == 6
+    assert second["episode_return_min"] > first["episode_return_max"]
+    algorithm.stop()
+
+
+def test_evaluation_without_runners_for_it_takes_the_local_one() -> None:
+    algorithm = small().evaluation(evaluation_duration=4).build_algo()
+    algorithm.train()
+    assert algorithm.evaluate()["env_runners"]["num_episodes"] == 4
+    again = algorithm.evaluate()["env_runners"]
+    assert again["num_episodes_lifetime"] == 8
+    result = algorithm.train()
+    assert result["env_runners"]["num_env_steps_sampled"] == algorithm.config.train_batch_size_per_learner
+    algorithm.env_runner.env, env = None, algorithm.env_runner.env
+    with pytest.raises(
+        ValueError, match="no runners for evaluation, and the local runner has no environment"
+    ):
         algorithm.evaluate()
+    algorithm.env_runner.env = env
     algorithm.stop()
 
 

@@ -12,6 +12,7 @@ import skate as ray
 from skate.rllib.core.columns import Columns
 from skate.rllib.core.learner.learner_group import LearnerGroup
 from skate.rllib.core.learner.peers import GradientGroup, free_port, shares_of
+from skate.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
 from tests.rllib.test_ppo_learner import config_of, rollout_of, spec_of
 
 # The transport of torch opens one pipe for the life of the process, with the first group: here, before any test counts.
@@ -36,8 +37,20 @@ def test_learners_average_gradients_and_stay_equal(tmp_path: Path) -> None:
     try:
         batch = one._learner.make_batches([rollout_of(1)])["default_policy"]
         rows = {name: column.numpy()[:40] for name, column in batch.items()}
-        for group in (one, two):
-            group.update(batch=rows, timesteps={}, num_epochs=3)
+        halves = [
+            MultiAgentBatch(
+                {"default_policy": SampleBatch({name: column[part] for name, column in rows.items()})}, 20
+            )
+            for part in (slice(20), slice(20, 40))
+        ]
+        one.update(batch_refs=[ray.put(half) for half in halves], timesteps={}, num_epochs=3)
+        results = two.update(batches=halves, timesteps={}, num_epochs=3, return_state=True)
+        after = results[0]["_rl_module_state_after_update"]["rl_module"]["default_policy"]
+        assert np.array_equal(after["pi.net.mlp.0.weight"], weights_of(two._learner)) and len(results) == 2
+        with pytest.raises(ValueError, match="one kind of samples, got batch and episodes"):
+            one.update(batch=rows, episodes=[])
+        with pytest.raises(ValueError, match="async_update=True is of IMPALA and APPO"):
+            one.update(batch=rows, async_update=True)
         found = [weights_of(one._learner), *two.foreach_learner(weights_of)]
         # Equal shares without minibatches: the mean of the means is the mean of all rows.
         np.testing.assert_allclose(found[0], found[1], atol=1e-5)

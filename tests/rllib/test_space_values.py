@@ -10,12 +10,15 @@ import pytest
 import torch
 from gymnasium import spaces
 
+from skate.rllib import utils
 from skate.rllib.core.models.torch import tensor_functions as tensors
 from skate.rllib.core.models.torch.padding import same_padding, valid_padding
 from skate.rllib.core.models.torch.primitives import normc_initializer
 from skate.rllib.env import spaces as space_values
 from skate.rllib.policy.sample_batch import SampleBatch, concat_samples
 from skate.rllib.utils import numpy as arrays
+from skate.rllib.utils.filter import RunningStat
+from skate.rllib.utils.postprocessing.value_predictions import extract_bootstrapped_values
 from skate.rllib.utils.serialization import gym_space_from_dict, gym_space_to_dict
 
 SPACE = spaces.Dict(
@@ -34,7 +37,120 @@ def test_actions_go_to_the_bounds_and_back() -> None:
     far = {"b": (np.full(3, 9.0, np.float32), 1), "a": np.array([-1.0], np.float32)}
     clipped = space_values.clip_action(far, struct)
     assert clipped["b"][0].tolist() == [4.0] * 3 and clipped["a"].tolist() == [0.0]
-    assert space_values.flatten_to_single_ndarray(far).shape == (5,)
+    assert space_values.flatten_to_single_ndarray(far).tolist() == [-1.0, 9.0, 9.0, 9.0, 1.0], "by keys"
+
+
+def test_batches_of_a_space() -> None:
+    batch = space_values.get_dummy_batch_for_space(SPACE, 2, fill_value=1.0)
+    assert batch["b"][0].shape == (2, 3) and batch["b"][1].tolist() == [1, 1]
+    batch = space_values.get_dummy_batch_for_space(SPACE, 2, time_size=4, one_hot_discrete=True)
+    assert batch["b"][0].shape == (2, 4, 3) and batch["b"][1].shape == (2, 4, 3), "one-hot, and no number yet"
+    assert not batch["b"][1].any() and batch["b"][1].dtype == np.float32
+    drawn = space_values.get_dummy_batch_for_space(
+        SPACE, 2, fill_value="random", time_size=4, time_major=True
+    )
+    assert drawn["a"].shape == (4, 2, 1) and set(drawn["b"][1].ravel()) <= {0, 1, 2}
+    assert SPACE.contains(
+        space_values.get_dummy_batch_for_space(SPACE, 0, fill_value=0.5) | {"b": SPACE.sample()["b"]}
+    )
+    with pytest.raises(ValueError, match="batch_size=0"):
+        space_values.get_dummy_batch_for_space(SPACE, 0, time_size=4)
+
+
+def test_a_space_of_numbers_that_add_up_to_one() -> None:
+    space = space_values.Simplex((2, 3))
+    space.seed(1)
+    drawn = space.sample()
+    assert space.contains(drawn) and drawn.dtype == np.float32 and space == space_values.Simplex([2, 3])
+    assert not space.contains(drawn * 2) and not space.contains(drawn[0]) and not space.contains([0.5, 0.5])
+    assert space != space_values.Simplex((2, 3), np.array([1, 2, 3])) and "Simplex((2, 3)" in repr(space)
+    with pytest.raises(ValueError, match="needs 3 parameters"):
+        space_values.Simplex((3,), np.ones(2))
+
+
+def test_values_get_the_types_of_their_space() -> None:
+    loose = {"a": np.zeros(1), "b": (np.zeros(3), 1.0)}
+    assert not SPACE.contains(loose)
+    assert SPACE.contains(space_values.convert_element_to_space_type(loose, SPACE.sample()))
+    with pytest.raises(ValueError, match=r"shape \(1,\)"):
+        space_values.convert_element_to_space_type({"a": 0.0, "b": (np.zeros(3), 1)}, SPACE.sample())
+    kept = SimpleNamespace(original_space=SimpleNamespace(original_space=SPACE))
+    assert space_values.get_original_space(kept) is SPACE
+
+
+def test_tensors_of_nested_inputs() -> None:
+    nested = {
+        "b": torch.tensor([[4.0, 5.0], [6.0, 7.0]]),
+        "a": (torch.tensor([1, 0]), torch.tensor([[0, 1], [1, 2]])),
+    }
+    struct = {"b": spaces.Box(0.0, 9.0, (2,)), "a": (spaces.Discrete(2), spaces.MultiDiscrete([2, 3]))}
+    flat = tensors.flatten_inputs_to_1d_tensor(nested, struct)
+    assert flat.tolist() == [[0, 1, 1, 0, 0, 1, 0, 4, 5], [1, 0, 0, 1, 0, 0, 1, 6, 7]]
+    times = {"a": torch.ones(2, 3, dtype=torch.long), "b": torch.ones(2, 3, 4, 5)}
+    kinds = {"a": spaces.Discrete(2), "b": spaces.Box(0.0, 1.0, (4, 5))}
+    assert tensors.flatten_inputs_to_1d_tensor(times, kinds, time_axis=True).shape == (2, 3, 22)
+    copied = tensors.copy_torch_tensors({"x": (nested["b"], 3)})
+    assert (
+        copied["x"][0] is not nested["b"] and torch.equal(copied["x"][0], nested["b"]) and copied["x"][1] == 3
+    )
+
+
+def test_large_gradients_have_a_norm() -> None:
+    gradients = {"a": torch.full((300, 300), 1e22), "b": None, "c": torch.zeros(2)}
+    norm = tensors.clip_gradients(gradients, grad_clip=40.0, grad_clip_by="global_norm")
+    assert norm is not None and norm.isfinite() and gradients["a"].isfinite().all()
+    assert tensors.clip_gradients(gradients, grad_clip=None) is None
+    small = {"a": torch.tensor([3.0, 4.0])}
+    assert tensors.clip_gradients(small, grad_clip=1.0, grad_clip_by="global_norm") == 5.0
+    assert torch.allclose(small["a"], torch.tensor([0.6, 0.8]))
+    assert tensors.compute_global_norm([]) == 0.0
+
+
+def test_numbers_as_weights_of_two_neighbours() -> None:
+    values = torch.tensor([2.5, -9.0, 5.0, 0.1])
+    made = tensors.two_hot(values, num_buckets=11, lower_bound=-5.0, upper_bound=5.0)
+    places = torch.linspace(-5.0, 5.0, 11)
+    assert torch.allclose(made @ places, torch.tensor([2.5, -5.0, 5.0, 0.1])) and torch.allclose(
+        made.sum(1), torch.ones(4)
+    )
+    assert ((made > 0).sum(1) <= 2).all()
+    assert torch.allclose(tensors.inverse_symlog(tensors.symlog(values)), values)
+    logits, labels = torch.randn(3, 4), torch.eye(4)[:3]
+    expected = torch.nn.functional.cross_entropy(logits, torch.arange(3), reduction="none")
+    assert torch.allclose(tensors.softmax_cross_entropy_with_logits(logits, labels), expected)
+
+
+def test_values_after_runs_of_steps() -> None:
+    # Episodes of 5, 7 and 4 steps, each with a row more; 100 and more are those rows.
+    values = np.array([0, 1, 2, 3, 4, 100, 0, 1, 2, 3, 4, 5, 6, 101, 0, 1, 2, 3, 102])
+    assert extract_bootstrapped_values(values, [5, 7, 4], 4).tolist() == [4, 3, 101, 102]
+    with pytest.raises(ValueError, match="16 steps"):
+        extract_bootstrapped_values(values, [5, 7, 4], 3)
+
+
+def test_lists_and_flat_dicts() -> None:
+    assert (utils.force_list(None), utils.force_list(3), utils.force_tuple([1])) == ([], [3], (1,))
+    nested = {"b": {"c": 1, "a": 2}, "a": [3, (4, 5)]}
+    flat = utils.flatten_dict(nested)
+    assert flat == {"a/0": 3, "a/1/0": 4, "a/1/1": 5, "b/a": 2, "b/c": 1}
+    assert utils.unflatten_dict({"a-b": 1, "a-c": 2}, sep="-") == {"a": {"b": 1, "c": 2}}
+
+
+def test_running_statistics() -> None:
+    rows = np.random.default_rng(0).normal(3.0, 2.0, (9, 2))
+    first, second = RunningStat((2,)), RunningStat((2,))
+    for row in rows[:4]:
+        first.push(row)
+    for row in rows[4:]:
+        second.push(row)
+    first.update(second)
+    again = RunningStat.from_state(first.copy().to_state())
+    assert (again.n, again.num_pushes_delta, second.num_pushes) == (9, 4, 5)
+    np.testing.assert_allclose(again.mean, rows.mean(0))
+    np.testing.assert_allclose(again.std, rows.std(0, ddof=1), rtol=1e-6)
+    np.testing.assert_allclose(again.sum_sq_diff_array, rows.var(0) * 9)
+    with pytest.raises(ValueError, match=r"shape \(2,\)"):
+        first.push(1.0)
 
 
 def test_arrays_and_tensors_of_nested_values() -> None:

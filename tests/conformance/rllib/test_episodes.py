@@ -11,6 +11,7 @@ gym = pytest.importorskip("gymnasium")
 pytest.importorskip("torch")
 import numpy as np
 import ray  # noqa: F401  (the alias of Skate, where Skate is under test)
+from ray.rllib.env.multi_agent_episode import MultiAgentEpisode
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
 
 SPACES = {
@@ -166,3 +167,34 @@ def test_overwrites() -> None:
         episode.set_rewards(new_data=np.array([1.0]), at_indices=slice(0, 2))
     data = episode.get_data_dict()
     assert data["obs"].tolist() == [0.0, 1.0, 2.0] and data["t"].tolist() == [0, 1, 2]
+
+
+def test_the_steps_of_agents_by_those_of_the_environment() -> None:
+    episode = MultiAgentEpisode(
+        observations=[{"x": 0}, {"y": 1}, {"x": 2, "y": 2}, {"y": 3}, {"y": 4}],
+        actions=[{"x": 0}, {"y": 1}, {"x": 2, "y": 2}, {"y": 3}],
+        rewards=[{"x": 0.1}, {"y": 0.2}, {"x": 0.3, "y": 0.3}, {"y": 0.4}],
+        len_lookback_buffer=0,
+    )
+    skip = MultiAgentEpisode.SKIP_ENV_TS_TAG
+    episode.validate()
+    found = episode.env_t_to_agent_t
+    assert found["x"].data == [0, skip, 1, skip, skip] and found["y"].data == [skip, 0, 1, 2, 3]
+    assert found["x"].lookback == 0 and found["nobody"].data == []
+    episode.add_env_step({"x": 5}, {"y": 5}, {"x": 1.0, "y": 1.0}, terminateds={"y": True})
+    assert episode.env_t_to_agent_t["x"].data == [0, skip, 1, skip, skip, 2]
+    following = episode.cut()
+    assert following.env_t_to_agent_t["x"].get(-1) == 2
+
+
+def test_slices_beyond_the_ends_are_fills() -> None:
+    episode = SingleAgentEpisode(
+        observations=[0, 1, 2, 3], actions=[0, 0, 0], rewards=[1.0, 2.0, 3.0], len_lookback_buffer=0
+    )
+    for finalized in (False, True):
+        for slice_ in (slice(100, 102), slice(-12, -10), slice(100, 98), slice(-10, -12)):
+            assert np.array_equal(episode.get_rewards(slice_, fill=7.0), [7.0, 7.0])
+        assert np.array_equal(episode.get_rewards(slice(2, 5), fill=7.0), [3.0, 7.0, 7.0])
+        assert np.array_equal(episode.get_rewards(slice(-5, 1), fill=7.0), [7.0, 7.0, 1.0])
+        if not finalized:
+            episode.to_numpy()

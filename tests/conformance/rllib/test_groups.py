@@ -14,10 +14,12 @@ torch = pytest.importorskip("torch")
 import numpy as np
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.sac import SACConfig
+from ray.rllib.connectors.env_to_module import MeanStdFilter
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
 from ray.rllib.env.multi_agent_env import make_multi_agent
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.utils.filter import RunningStat
 from small_ppo import small
 
 
@@ -77,8 +79,10 @@ def test_episodes_sampled_by_hand(ppo: Any, count: int, random_actions: bool) ->
 
 
 def test_what_can_not_be_sampled(ppo: Any) -> None:
-    with pytest.raises((ValueError, AssertionError)):
-        ppo.env_runner.sample(num_timesteps=3, num_episodes=1)
+    for wanted in ({"num_timesteps": 3, "num_episodes": 1}, {"num_timesteps": -1}, {"num_episodes": -1}):
+        with pytest.raises(AssertionError):
+            ppo.env_runner.sample(**wanted)
+    assert ppo.env_runner.sample(num_timesteps=0) == ppo.env_runner.sample(num_episodes=0) == []
 
 
 @pytest.mark.parametrize("explore", [False, True])
@@ -115,6 +119,45 @@ def test_a_part_is_restored_by_itself(ppo: Any, tmp_path: Path) -> None:
         np.array_equal(value, after["default_policy"][name])
         for name, value in before["default_policy"].items()
     )
+
+
+def test_evaluation_on_the_runner_of_training(ppo: Any) -> None:
+    assert ppo.evaluate()["env_runners"]["num_episodes"] == 10
+    assert ppo.train()["env_runners"]["num_env_steps_sampled"] >= 64
+
+
+@pytest.fixture(scope="module")
+def of_two_runners(session: None) -> Iterator[Any]:
+    """A PPO that normalizes the observations of two runners, after an iteration."""
+    config = small().env_runners(
+        num_env_runners=2, env_to_module_connector=lambda env, spaces, device: MeanStdFilter()
+    )
+    algorithm = config.build_algo()
+    algorithm.train()
+    yield algorithm
+    algorithm.stop()
+
+
+def test_runners_have_the_same_statistics_after_an_iteration(of_two_runners: Any) -> None:
+    states = of_two_runners.env_runner_group.foreach_env_runner("get_state", local_env_runner=False)
+    held = [state["env_to_module_connector"]["MeanStdFilter"][None]["running_stats"][0] for state in states]
+    one, other = (RunningStat.from_state(each) for each in held)
+    assert one.n == other.n >= 64
+    assert np.allclose(one.mean, other.mean) and np.allclose(one.std, other.std) and np.all(one.std > 0)
+
+
+def test_runners_are_called_without_waiting(of_two_runners: Any) -> None:
+    group = of_two_runners.env_runner_group
+    assert group.foreach_env_runner_async(lambda runner: runner.worker_index, "index") == 2
+    assert group.num_in_flight_async_reqs("index") == 2
+    found = group.fetch_ready_async_reqs(tags="index", timeout_seconds=None)
+    assert sorted(found) == [(1, 1), (2, 2)]
+    assert group.foreach_env_runner_async_fetch_ready("ping", tag="again") == []
+    found = group.foreach_env_runner_async_fetch_ready("ping", tag="again", timeout_seconds=None)
+    assert found == ["pong", "pong"]
+    assert of_two_runners.restore_env_runners(group) == []
+    with pytest.raises(ValueError, match="env"):
+        of_two_runners.evaluate()
 
 
 def equal(mine: Any, other: Any) -> bool:

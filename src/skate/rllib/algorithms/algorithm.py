@@ -31,6 +31,7 @@ from skate.rllib.utils.metrics import (
     NUM_ENV_STEPS_SAMPLED_LIFETIME,
     NUM_ENV_STEPS_TRAINED_LIFETIME,
     NUM_TRAINING_STEP_CALLS_PER_ITERATION,
+    SYNCH_ENV_CONNECTOR_STATES_TIMER,
     SYNCH_WORKER_WEIGHTS_TIMER,
     TIMERS,
     TRAINING_ITERATION_TIMER,
@@ -162,7 +163,14 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
         """Run one iteration: training steps until it is long enough, and an evaluation if one is due."""
         with torch_threads(self.config), self.metrics.log_time((TIMERS, TRAINING_ITERATION_TIMER)):
             calls = self.evaluation.around(self._train_long_enough)
+            self._sync_runner_states()
         return self._compiled(calls)
+
+    def _sync_runner_states(self) -> None:
+        """Give all runners the merged states of their connectors, such as the statistics of filters."""
+        if not self.config._dont_auto_sync_env_runner_states:
+            with self.metrics.log_time((TIMERS, SYNCH_ENV_CONNECTOR_STATES_TIMER)):
+                self.env_runner_group.sync_env_runner_states(config=self.config)
 
     def log_result(self, result: dict[str, Any]) -> None:
         """Let callbacks look at a result, which has all that Tune adds, and change it."""
@@ -213,12 +221,24 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
             The figures of the episodes, under `env_runners`.
 
         Raises:
-            ValueError: the configuration has no evaluation.
+            ValueError: there are no runners for evaluation, and the local runner has no environment.
         """
         with torch_threads(self.config):
             self.evaluation.run()
         found = self.metrics.peek(EVALUATION_RESULTS, default={})
         return dict(found)
+
+    def restore_env_runners(self, env_runner_group: Any) -> list[int]:
+        """Wait for runners that are being made anew, and give them the present state.
+
+        Args:
+            env_runner_group: the runners of training, or those of evaluation.
+
+        Returns:
+            Indices of the runners that can sample again.
+        """
+        restored: list[int] = env_runner_group.probe_unhealthy_env_runners()
+        return restored
 
     def get_auto_filled_metrics(
         self,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import concurrent.futures
+import logging
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,8 @@ from skate.rllib.utils.metrics import (
     EVALUATION_RESULTS,
     TIMERS,
 )
+
+logger = logging.getLogger(__name__)
 
 
 class Evaluation:
@@ -28,6 +32,8 @@ class Evaluation:
 
         self._algorithm = algorithm
         self._training = False
+        #: Evaluations in a row that found no runner.
+        self._skips = 0
         self.config = algorithm.config.get_evaluation_config_object()
         self.group: Any = None
         if self.config is not None:
@@ -60,23 +66,25 @@ class Evaluation:
         return calls
 
     def run(self) -> None:
-        """Evaluate now.
+        """Evaluate now; without runners for it on the local runner of training, which begins new episodes after it.
 
         Raises:
-            ValueError: the configuration has no evaluation.
+            ValueError: there are no runners for evaluation, and the local runner has no environment.
         """
-        if self.group is None:
-            raise ValueError(
-                "there are no runners for evaluation; set .evaluation(evaluation_interval=1), or "
-                ".evaluation(evaluation_config={'explore': False}) to evaluate by calls of evaluate() alone"
-            )
         algorithm = self._algorithm
+        local = algorithm.env_runner_group.local_env_runner
+        if self.group is None and getattr(local, "env", None) is None:
+            raise ValueError(
+                "there are no runners for evaluation, and the local runner has no environment; set "
+                ".evaluation(evaluation_interval=1), or .evaluation(evaluation_config={'explore': False}) to evaluate by "
+                "calls of evaluate() alone, or .env_runners(create_env_on_local_worker=True)"
+            )
         algorithm.callbacks.run("on_evaluate_start", algorithm=algorithm, metrics_logger=algorithm.metrics)
         with algorithm.metrics.log_time((TIMERS, EVALUATION_ITERATION_TIMER)):
             weights = self._weights()
-            custom = self.config.custom_evaluation_function
+            custom = (self.config or algorithm.config).custom_evaluation_function
             if custom is not None:
-                self.group.sync_weights(*weights)
+                (self.group or algorithm.env_runner_group).sync_weights(*weights)
                 results = custom(algorithm, self.group)
                 figures = results[0] if isinstance(results, tuple) else results
                 algorithm.metrics.log_dict(figures, key=(EVALUATION_RESULTS,), reduce="mean", window=1)
@@ -93,10 +101,18 @@ class Evaluation:
         return self._algorithm.acting_weights(), self._algorithm._weights_seq_no
 
     def _log(self, metrics: list[Any]) -> None:
-        self._algorithm.metrics.aggregate(metrics, key=(EVALUATION_RESULTS, ENV_RUNNER_RESULTS))
+        key = (EVALUATION_RESULTS, ENV_RUNNER_RESULTS)
+        if metrics:
+            # The figures are those of the weights that are evaluated, not smoothed over earlier evaluations.
+            self._algorithm.metrics.begin_windows(key)
+        self._algorithm.metrics.aggregate(metrics, key=key)
 
     def _sample(self, weights: tuple[Any, int]) -> list[Any]:
         """Return the metrics of runners that have sampled the configured number of episodes or steps."""
+        if self.group is None:
+            return self._sample_on_local_runner(weights)
+        if not self._has_runners():
+            return []
         self.group.sync_weights(*weights)
         training_state = self._algorithm.env_runner_group.get_connector_states()
         self.group.set_connector_states(training_state)
@@ -113,6 +129,46 @@ class Evaluation:
         unit = "num_episodes" if config.evaluation_duration_unit == "episodes" else "num_timesteps"
         return self._round({unit: config.evaluation_duration}, reset)
 
+    def _has_runners(self) -> bool:
+        """True if a runner of evaluation can sample; waits for those that are being made anew as long as is configured.
+
+        Raises:
+            RuntimeError: so many evaluations in a row as are configured found no runner.
+        """
+        config = self._algorithm.config
+        if not self.group.num_env_runners:
+            return True
+        end = time.monotonic() + float(config.evaluation_unhealthy_workers_timeout_s or 0.0)
+        while not self.group.healthy_env_runner_ids():
+            left = end - time.monotonic()
+            if left <= 0:
+                break
+            self.group.probe_unhealthy_env_runners()
+            time.sleep(min(left, 0.1))
+        if self.group.healthy_env_runner_ids():
+            self._skips = 0
+            return True
+        self._skips += 1
+        most = config.evaluation_error_after_n_consecutive_skips
+        if most is not None and self._skips >= most:
+            raise RuntimeError(
+                f"no runner of evaluation was there in {self._skips} evaluations in a row, and "
+                f"evaluation_error_after_n_consecutive_skips={most}; see the log for their errors, or wait longer with "
+                "evaluation_unhealthy_workers_timeout_s"
+            )
+        logger.warning("No runner of evaluation is there; the evaluation is left out")
+        return False
+
+    def _sample_on_local_runner(self, weights: tuple[Any, int]) -> list[Any]:
+        group, config = self._algorithm.env_runner_group, self._algorithm.config
+        group.sync_weights(*weights)
+        by_episodes = config.evaluation_duration_unit == "episodes"
+        group.local_env_runner.sample(
+            num_episodes=config.evaluation_duration if by_episodes else None,
+            num_timesteps=None if by_episodes else config.evaluation_duration,
+        )
+        return [group.local_env_runner.get_metrics()]
+
     def _round(self, amount: dict[str, int], reset: bool) -> list[Any]:
         (unit, total), runners = next(iter(amount.items())), max(self.config.num_env_runners, 1)
         explore = self.config.explore
@@ -124,6 +180,5 @@ class Evaluation:
                 runner.sample(**{unit: share}, explore=explore, force_reset=reset)
             return runner.get_metrics()
 
-        local = not self.config.num_env_runners
-        found: list[Any] = self.group.foreach_env_runner(sample, local_env_runner=local)
+        found: list[Any] = self.group.sample_on_each(sample)
         return found

@@ -57,6 +57,9 @@ class ModuleChanges:
             ValueError: The id is taken, or the module would be nowhere.
         """
         self._check_place(module_id, add_to_learners or add_to_env_runners or add_to_eval_env_runners)
+        # A runner that is made anew builds the module with these settings too.
+        settings = self.config._model_config_of(module_spec, module_id)
+        module_spec = dataclasses.replace(module_spec, model_config=settings)
         specs = None
         if add_to_learners:
             specs = self.learner_group.add_module(

@@ -16,6 +16,29 @@ class StepFailedRecreateEnvError(Exception):
     """
 
 
+class SampleSizeError(ValueError, AssertionError):
+    """Raised where `sample` is asked for an amount that there cannot be; Ray raises an AssertionError."""
+
+
+def check_sample_size(num_timesteps: int | None, num_episodes: int | None) -> None:
+    """Check the amount that `sample` is asked for.
+
+    Args:
+        num_timesteps: Steps, or None.
+        num_episodes: Episodes, or None.
+
+    Raises:
+        SampleSizeError: Both are given, or one is negative.
+    """
+    if num_timesteps is not None and num_episodes is not None:
+        raise SampleSizeError(
+            f"num_timesteps={num_timesteps} and num_episodes={num_episodes} exclude each other; give one"
+        )
+    for name, amount in (("num_timesteps", num_timesteps), ("num_episodes", num_episodes)):
+        if amount is not None and amount < 0:
+            raise SampleSizeError(f"{name}={amount} was asked for; it has to be 0 or more")
+
+
 class EnvRunner(abc.ABC):
     """Samples from copies of one environment.
 

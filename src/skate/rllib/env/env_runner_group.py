@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from skate.rllib.connectors import default_pipelines
+from skate.rllib.connectors.connector_v2 import ConnectorV2
 from skate.rllib.core import (
     COMPONENT_ENV_TO_MODULE_CONNECTOR,
     COMPONENT_LEARNER,
@@ -17,6 +19,7 @@ from skate.rllib.env.env_runner import EnvRunner
 from skate.rllib.env.remote_runners import RemoteRunners
 from skate.rllib.env.rollout import Rollout
 from skate.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+from skate.rllib.flow.runner_calls import RunnerCalls
 from skate.rllib.utils.metrics import NUM_ENV_STEPS_SAMPLED_LIFETIME, WEIGHTS_SEQ_NO
 from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
 
@@ -25,7 +28,7 @@ logger = logging.getLogger(__name__)
 CONNECTORS = (COMPONENT_ENV_TO_MODULE_CONNECTOR, COMPONENT_MODULE_TO_ENV_CONNECTOR)
 
 
-class EnvRunnerGroup:
+class EnvRunnerGroup(RunnerCalls):
     """The runners of an algorithm: one in this process, the others as actors.
 
     Args:
@@ -44,6 +47,7 @@ class EnvRunnerGroup:
         self._weights_seq_no = 0
         self._remote: RemoteRunners | None = None
         self._local: Any = None
+        self._built: Any = None
         runner_class = runner_class_of(config)
         if self.num_env_runners:
             self._remote = RemoteRunners(config, runner_class, self.num_env_runners, kwargs)
@@ -247,7 +251,8 @@ class EnvRunnerGroup:
         healthy_only: bool = True,
         remote_worker_ids: list[int] | None = None,
         timeout_seconds: float | None = None,
-        **others: Any,
+        return_obj_refs: bool = False,
+        mark_healthy: bool = False,
     ) -> list[Any]:
         """Run a function on each runner.
 
@@ -258,11 +263,19 @@ class EnvRunnerGroup:
             healthy_only: Of Ray's; runners that were given up are always left out.
             remote_worker_ids: Indices of the remote runners to run it on; all if None.
             timeout_seconds: Seconds to wait for remote runners; None for as long as they take.
-            others: Of Ray's; without effect.
+            return_obj_refs: True for references to the results; without the local runner, which has none.
+            mark_healthy: Of Ray's; a runner that was made anew counts as healthy at once.
 
         Returns:
             The results, the local runner's first; those of runners that failed or took too long are left out.
+
+        Raises:
+            ValueError: References are wanted, and the local runner is not left out.
         """
+        if return_obj_refs and local_env_runner:
+            raise ValueError(
+                "return_obj_refs=True needs local_env_runner=False: the local runner returns no reference"
+            )
         results = []
         if local_env_runner and self._local is not None:
             first = func[0] if isinstance(func, list) else func
@@ -273,7 +286,7 @@ class EnvRunnerGroup:
                 else first(self._local, **given)
             )
         if self._remote is not None:
-            results += self._remote.each(func, kwargs, remote_worker_ids, timeout_seconds)
+            results += self._remote.each(func, kwargs, remote_worker_ids, timeout_seconds, return_obj_refs)
         return results
 
     foreach_worker = foreach_env_runner
@@ -282,6 +295,19 @@ class EnvRunnerGroup:
         """Run a function of index and runner on each runner; arguments as of `foreach_env_runner`."""
         return self.foreach_env_runner(lambda runner: func(runner.worker_index, runner), **kwargs)
 
+    def _pipelines(self) -> dict[str, Any]:
+        """Return the pipelines that merge states: those of the local runner, or ones of the same connectors."""
+        if self._local is not None:
+            found = (getattr(self._local, name, None) for name in ("_env_to_module", "_module_to_env"))
+            return dict(zip(CONNECTORS, found, strict=True))
+        if self._built is None:
+            spaces = self.get_spaces()
+            self._built = (
+                default_pipelines.env_to_module_of(self.config, None, spaces, None),
+                default_pipelines.module_to_env_of(self.config, None, spaces),
+            )
+        return dict(zip(CONNECTORS, self._built, strict=True))
+
     def get_connector_states(self) -> dict[str, Any]:
         """Return the connectors' states of all sampling runners, merged into one."""
         states = self.foreach_env_runner(
@@ -289,20 +315,55 @@ class EnvRunnerGroup:
         )
         if not states:
             return {}
-        if len(states) == 1 or self._local is None:
+        if len(states) == 1:
             return {key: states[0][key] for key in CONNECTORS}
-        pipelines = {CONNECTORS[0]: self._local._env_to_module, CONNECTORS[1]: self._local._module_to_env}
-        return {key: pipe.merge_states([state[key] for state in states]) for key, pipe in pipelines.items()}
+        merged = {
+            key: pipeline.merge_states([state[key] for state in states])
+            for key, pipeline in self._pipelines().items()
+        }
+        # A connector that merges nothing leaves each runner its own state.
+        return {key: {name: each for name, each in held.items() if each} for key, held in merged.items()}
 
     def set_connector_states(self, states: dict[str, Any]) -> None:
-        """Send the connectors' states to all runners."""
+        """Give the connectors' states to all runners; remote ones take them before they do anything else."""
         if any(states.values()):
-            self.foreach_env_runner("set_state", kwargs={"state": states})
+            if self._local is not None:
+                self._local.set_state(states)
+            if self._remote is not None:
+                self._remote.set_connectors(states)
 
-    def sync_env_runner_states(self, **kwargs: Any) -> None:
-        """Merge the connectors' states of all runners and send the result to all."""
-        if self.num_env_runners and any(len(state) for state in self.get_connector_states().values()):
-            self.set_connector_states(self.get_connector_states())
+    def sync_env_runner_states(self, *, config: Any = None, from_worker: Any = None, **kwargs: Any) -> None:
+        """Merge the connectors' states of all runners, and give the result to all.
+
+        ``config.merge_env_runner_states`` says if states are merged, or those of one runner count;
+        ``config.broadcast_env_runner_states`` if remote runners get them too, or the local one alone.
+
+        Args:
+            config: The config of these runners, or another one. Default: the former.
+            from_worker: The runner whose states count if none are merged. Default: the local one.
+            kwargs: Of Ray's; without effect.
+        """
+        if self._remote is None:
+            return
+        config = self.config if config is None else config
+        connectors = [
+            each for pipeline in self._pipelines().values() for each in getattr(pipeline, "connectors", ())
+        ]
+        if all(type(each).get_state is ConnectorV2.get_state for each in connectors):
+            return
+        merges = getattr(config, "merge_env_runner_states", "training_only")
+        source = from_worker or self._local
+        if merges is True or (merges == "training_only" and not getattr(config, "in_evaluation", False)):
+            states = self.get_connector_states()
+        elif source is not None:
+            states = source.get_state(components=list(CONNECTORS))
+            states = {key: states[key] for key in CONNECTORS if key in states}
+        else:
+            return
+        if getattr(config, "broadcast_env_runner_states", True):
+            self.set_connector_states(states)
+        elif self._local is not None:
+            self._local.set_state(states)
 
     @property
     def runner_class(self) -> Any:
@@ -329,6 +390,9 @@ class EnvRunnerGroup:
         """Send a state to all runners."""
         steps = state.get(NUM_ENV_STEPS_SAMPLED_LIFETIME, 0)
         shared = {**state, NUM_ENV_STEPS_SAMPLED_LIFETIME: steps // max(self.num_env_runners, 1)}
+        connectors = {key: state[key] for key in CONNECTORS if state.get(key)}
+        if connectors and self._remote is not None:
+            self._remote.set_connectors(connectors)
         self.foreach_env_runner("set_state", kwargs={"state": shared})
 
     def stop(self) -> None:
@@ -371,56 +435,3 @@ def by_module(sampled: list[Any]) -> dict[str, list[Rollout]]:
         for module_id, rollouts in each.items():
             found.setdefault(module_id, []).extend(rollouts)
     return found
-
-
-def synchronous_parallel_sample(
-    *,
-    worker_set: EnvRunnerGroup,
-    max_agent_steps: int | None = None,
-    max_env_steps: int | None = None,
-    concat: bool = True,
-    sample_timeout_s: float | None = None,
-    random_actions: bool = False,
-    _uses_new_env_runners: bool = False,
-    _return_metrics: bool = False,
-) -> Any:
-    """Sample with all runners at the same time, again and again until there are enough steps.
-
-    Args:
-        worker_set: The runners, as `algorithm.env_runner_group` has them.
-        max_agent_steps: Stop after so many steps of agents.
-        max_env_steps: Stop after so many steps of environments. Default: after one call of each runner.
-        concat: True for one list of episodes, False for a list of each runner's.
-        sample_timeout_s: Seconds to wait for remote runners; None for as long as they take.
-        random_actions: True to act at random, without the module.
-        _uses_new_env_runners: Of Ray's; without effect.
-        _return_metrics: True to return the metrics of the runners as well.
-
-    Returns:
-        The episodes, or a pair of them and the metrics.
-
-    Raises:
-        ValueError: Both bounds are given.
-        RuntimeError: No runner has returned anything.
-    """
-    if max_agent_steps is not None and max_env_steps is not None:
-        raise ValueError("synchronous_parallel_sample() takes max_agent_steps or max_env_steps, not both")
-    bound = max_agent_steps or max_env_steps or 1
-    parts: list[Any] = []
-    metrics: list[dict[str, Any]] = []
-    steps = 0
-    while steps < bound:
-        sampled = worker_set.foreach_env_runner(
-            lambda runner: (runner.sample(random_actions=random_actions), runner.get_metrics()),
-            local_env_runner=worker_set.num_remote_env_runners() == 0,
-            timeout_seconds=sample_timeout_s,
-        )
-        if not sampled:
-            raise RuntimeError(f"no runner has returned samples within {sample_timeout_s} s")
-        for episodes, logged in sampled:
-            parts.append(episodes)
-            metrics.append(logged)
-            counted = [each.agent_steps() if max_agent_steps else each.env_steps() for each in episodes]
-            steps += sum(counted)
-    found = [episode for part in parts for episode in part] if concat else parts
-    return (found, metrics) if _return_metrics else found

@@ -125,7 +125,12 @@ class InfiniteLookbackBuffer:
         if indices is None:
             return self._slice(range(self.lookback, self.len_incl_lookback()), None, one_hot_discrete)
         if isinstance(indices, slice):
-            return self._slice(self._range(indices, neg_index_as_lookback), fill, one_hot_discrete)
+            positions = self._range(indices, neg_index_as_lookback)
+            low, high = sorted((positions.start, positions.stop))
+            if fill is not None and (high < 0 or low >= self.len_incl_lookback()):
+                # There is nothing but fills, in whichever direction the slice goes.
+                return self._fills(high - low, fill, one_hot_discrete)
+            return self._slice(positions, fill, one_hot_discrete)
         if isinstance(indices, list):
             items = [self._item(index, neg_index_as_lookback, fill, one_hot_discrete) for index in indices]
             return batch(items) if self.finalized else items
@@ -165,20 +170,22 @@ class InfiniteLookbackBuffer:
         behind = len(positions) - len(present) - ahead
         if self.finalized:
             return self._padded(items, ahead, behind, fill, one_hot)
-        one = fill if self.space is None else filled(self.space, fill, None, one_hot)
-        return [one] * ahead + items + [one] * behind
+        return self._fills(ahead, fill, one_hot) + items + self._fills(behind, fill, one_hot)
 
     def _padded(self, items: Any, ahead: int, behind: int, fill: Any, one_hot: bool) -> Any:
         parts = [items] if len(next(leaves(items))) else []
         for count, place in ((ahead, 0), (behind, len(parts))):
             if count:
-                made = (
-                    np.array([fill] * count)
-                    if self.space is None
-                    else filled(self.space, fill, count, one_hot)
-                )
-                parts.insert(place if place == 0 else len(parts), made)
+                parts.insert(place if place == 0 else len(parts), self._fills(count, fill, one_hot))
         return map_nested(lambda *each: np.concatenate(each), *parts)
+
+    def _fills(self, count: int, fill: Any, one_hot: bool) -> Any:
+        if not self.finalized:
+            one = fill if self.space is None else filled(self.space, fill, None, one_hot)
+            return [one] * count
+        if self.space is None:
+            return np.array([fill] * count)
+        return filled(self.space, fill, count, one_hot)
 
     def _one_hot(self, value: Any) -> Any:
         if self.space is None:

@@ -10,6 +10,7 @@ import torch
 from skate.rllib.callbacks.make import EPISODE_MOMENTS
 from skate.rllib.core import COMPONENT_RL_MODULE
 from skate.rllib.env.env_context import EnvContext
+from skate.rllib.env.env_runner import check_sample_size
 from skate.rllib.env.multi_agent_episode import MultiAgentEpisode
 from skate.rllib.env.multi_agent_vector import MultiAgentVector
 from skate.rllib.env.rollout import Rollout
@@ -140,10 +141,7 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
             raise ValueError(
                 f"{self} has no environment; set create_env_on_local_worker=True or sample from a remote runner"
             )
-        if num_timesteps is not None and num_episodes is not None:
-            raise ValueError(
-                f"num_timesteps={num_timesteps} and num_episodes={num_episodes} exclude each other; give one"
-            )
+        check_sample_size(num_timesteps, num_episodes)
         if num_timesteps is None and num_episodes is None:
             if getattr(self.config, "batch_mode", "truncate_episodes") == "truncate_episodes":
                 num_timesteps = self._fragment_length() * self.num_envs

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from skate.rllib.env.episode_buffer import InfiniteLookbackBuffer
 from skate.rllib.env.multi_agent_columns import EpisodeReads
 from skate.rllib.env.multi_agent_parts import EpisodeParts, space_of_agent
 from skate.rllib.env.single_agent_episode import SingleAgentEpisode
@@ -34,6 +36,9 @@ class MultiAgentEpisode(EpisodeReads, EpisodeParts):
             ``len_lookback_buffer``, the number of steps that are lookback, default ``"auto"`` for all; and by agent
             ``agent_module_ids``, ``agent_episode_ids`` and ``agent_t_started``.
     """
+
+    #: Stands in `env_t_to_agent_t` for steps in which an agent got no observation.
+    SKIP_ENV_TS_TAG = "S"
 
     def __init__(
         self,
@@ -92,6 +97,28 @@ class MultiAgentEpisode(EpisodeReads, EpisodeParts):
     def is_numpy(self) -> bool:
         """True if the agents' columns are arrays."""
         return any(episode.is_numpy for episode in self.agent_episodes.values())
+
+    @property
+    def env_t_to_agent_t(self) -> dict[Any, InfiniteLookbackBuffer]:
+        """By agent, which of its own steps each step of the environment is, from the lookback on: a number or ``"S"``.
+
+        It is made anew each time; an agent that has not appeared has an empty one.
+        """
+        found: dict[Any, InfiniteLookbackBuffer] = defaultdict(InfiniteLookbackBuffer)
+        begin = self.env_t_started - self._lookback
+        for agent_id, one in self.agent_episodes.items():
+            times = self._times[agent_id]
+            first = one.t_started - one.observations.lookback
+            steps = {time: first + at for at, time in enumerate(times)}
+            end = times[-1] if one.is_done else self.env_t
+            data = [steps.get(time, self.SKIP_ENV_TS_TAG) for time in range(begin, end + 1)]
+            found[agent_id] = InfiniteLookbackBuffer(data, lookback=self._lookback)
+        return found
+
+    def validate(self) -> None:
+        """Check that the columns of every agent have lengths that go together."""
+        for episode in self.agent_episodes.values():
+            episode.validate()
 
     def module_for(self, agent_id: Any) -> str:
         """Return the id of the module that acts for an agent; it stays the same for the whole episode."""

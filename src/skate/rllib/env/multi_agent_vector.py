@@ -22,16 +22,26 @@ class MultiAgentVector:
         self.num_envs = int(config.num_envs_per_env_runner)
         self._config, self._context = config, context
         self.envs = [self.make(lane) for lane in range(self.num_envs)]
-        first = self.envs[0].unwrapped
+        self.describe(self.envs[0].unwrapped)
+
+    def describe(self, first: Any) -> None:
+        """Take the agents and the spaces of an environment for those of all.
+
+        Args:
+            first: The environment.
+
+        Raises:
+            ValueError: It names no agents.
+        """
         agents = list(first.possible_agents or first.agents)
         if not agents:
             raise ValueError(
                 f"{first} names no agents; set self.possible_agents to the ids of all agents in its __init__()"
             )
-        self.single_observation_space = gym.spaces.Dict(
-            {each: first.get_observation_space(each) for each in agents}
-        )
-        self.single_action_space = gym.spaces.Dict({each: first.get_action_space(each) for each in agents})
+        self.single_observation_spaces = {each: first.get_observation_space(each) for each in agents}
+        self.single_action_spaces = {each: first.get_action_space(each) for each in agents}
+        self.single_observation_space = gym.spaces.Dict(self.single_observation_spaces)
+        self.single_action_space = gym.spaces.Dict(self.single_action_spaces)
         self.observation_space, self.action_space = self.single_observation_space, self.single_action_space
 
     @property

@@ -38,6 +38,18 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
+def sorted_leaves(value: Any) -> Iterator[Any]:
+    """Yield the leaves of a nested value, those of a dict in the order of its keys, and of lists too."""
+    if isinstance(value, dict):
+        for key in sorted(value):
+            yield from sorted_leaves(value[key])
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from sorted_leaves(inner)
+    else:
+        yield value
+
+
 def batch(items: Sequence[Any], *, individual_items_already_have_batch_dim: bool | str = False) -> Any:
     """Put nested values together along a new first axis.
 

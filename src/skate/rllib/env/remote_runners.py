@@ -11,6 +11,7 @@ import skate
 from skate.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskError
 from skate.rllib.env.rollout import Rollout
 from skate.rllib.env.runner_actor import RunnerActor
+from skate.rllib.flow.open_calls import OpenCall, OpenCalls
 from skate.rllib.flow.sample_round import Ask, Command, Fail, Finish, Gathering, Kill, Policy, Restart
 from skate.train.run_session import ensure_session, with_preload
 from skate.tune import registry
@@ -40,7 +41,11 @@ class RemoteRunners:
         self._actors: dict[int, Any] = {}
         self._lanes: dict[int, bytes | None] = {}
         self._causes: dict[int, BaseException] = {}
-        self._weights: list[Any] = [0, None]
+        #: Version of the newest weights and a reference to them, and those of the connectors' states.
+        self._newest: list[Any] = [0, None, 0, None]
+        self.open = OpenCalls()
+        #: Answers that were not there within a time-out.
+        self.dropped = 0
 
     def start(self) -> dict[str, Any]:
         """Start all runners and return their spaces.
@@ -83,7 +88,17 @@ class RemoteRunners:
 
     def set_weights(self, state: Any, version: int) -> None:
         """Keep weights for the next asks."""
-        self._weights = [version, skate.put(state)]
+        self._newest[:2] = version, skate.put(state)
+
+    def set_connectors(self, states: dict[str, Any]) -> None:
+        """Keep the connectors' states that every runner takes before it does anything, also one that is made anew."""
+        self._newest[2:] = self._newest[2] + 1, skate.put(states)
+
+    def _take(self, index: int) -> list[Any]:
+        """Let a runner take the newest weights and states, if there are any; return a list of references to the end."""
+        if self._newest[1] is None and self._newest[3] is None:
+            return []
+        return [self._actors[index].take.remote(list(self._newest))]
 
     def gather(self, kwargs: dict[str, Any]) -> tuple[list[Rollout], list[dict[str, Any]]]:
         """Sample one fragment of each runner.
@@ -101,7 +116,14 @@ class RemoteRunners:
             round_.drop()
             raise
 
-    def each(self, func: Any, kwargs: Any, indices: list[int] | None, timeout: float | None) -> list[Any]:
+    def each(
+        self,
+        func: Any,
+        kwargs: Any,
+        indices: list[int] | None,
+        timeout: float | None,
+        as_references: bool = False,
+    ) -> list[Any]:
         """Run a function on each runner; see `EnvRunnerGroup.foreach_env_runner`."""
         self._revive()
         chosen = [index for index in self.healthy() if indices is None or index in indices]
@@ -109,10 +131,10 @@ class RemoteRunners:
         for place, index in enumerate(chosen):
             each = func[place] if isinstance(func, list) else func
             given = kwargs[place] if isinstance(kwargs, list) else kwargs or {}
-            skate.get(self._actors[index].take.remote(self._weights)) if self._weights[
-                1
-            ] is not None else None
+            skate.get(self._take(index))
             refs.append(self._actors[index].call.remote(each, (), given))
+        if as_references:
+            return refs
         results = []
         deadline = None if timeout is None else time.monotonic() + timeout
         for index, ref in zip(chosen, refs, strict=True):
@@ -120,13 +142,86 @@ class RemoteRunners:
             try:
                 results.append(skate.get(ref, timeout=left))
             except GetTimeoutError:
-                logger.warning("Env runner %d did not answer within %s seconds", index, timeout)
+                if timeout:
+                    self.dropped += 1
+                    logger.warning("Env runner %d did not answer within %s seconds", index, timeout)
             except RayTaskError as error:
                 raise own_error(error) from error
             except RayError as error:
                 self._note(index, error)
                 self._carry_out(self.machine.lost(index, time.monotonic()))
         return results
+
+    def sample_each(self, func: Any) -> list[Any]:
+        """Run a function that samples on each runner; see `EnvRunnerGroup.sample_on_each`."""
+        policy = self.machine.policy
+        answers: dict[int, Any] = {}
+        raised: dict[int, BaseException] = {}
+        self._revive()
+        for _ in range(policy.max_errors):
+            missing = [index for index in self.healthy() if index not in answers]
+            for index in missing:
+                skate.get(self._take(index))
+            refs = [self._actors[index].call.remote(func, (), {}) for index in missing]
+            for index, ref in zip(missing, refs, strict=True):
+                try:
+                    answers[index] = skate.get(ref)
+                    self.machine.runners[index].fruitless = 0
+                except RayError as error:
+                    if is_raised(error):
+                        raised[index] = error
+                        if not (policy.restart or policy.ignore):
+                            raise own_error(error) from error
+                    self._note(index, error)
+                    self._carry_out(self.machine.lost(index, time.monotonic(), raised=is_raised(error)))
+        for index in raised.keys() & set(self.healthy()) - answers.keys():
+            if not policy.ignore:
+                raise own_error(raised[index]) from raised[index]
+        return [answers[index] for index in sorted(answers)]
+
+    def ask_each(self, func: Any, kwargs: Any, tag: str | None, indices: list[int] | None, most: int) -> int:
+        """Run a function on each runner without waiting; see `EnvRunnerGroup.foreach_env_runner_async`."""
+        self._revive()
+        known = list(indices or self.machine.runners)
+        given = next((each for each in (func, kwargs) if isinstance(each, list)), known)
+        healthy = set(self.healthy())
+        asked = 0
+        for place, index in enumerate(self.open.deal(known, len(given))):
+            if index not in healthy or self.open.count(index, tag) >= most:
+                continue
+            self._take(index)
+            actor = self._actors[index]
+            ref = actor.call.remote(
+                func[place] if isinstance(func, list) else func,
+                (),
+                kwargs[place] if isinstance(kwargs, list) else kwargs or {},
+            )
+            self.open.calls[ref] = OpenCall(index, tag, actor)
+            asked += 1
+        return asked
+
+    def fetch(self, tags: Any, timeout: float | None, as_references: bool) -> list[tuple[int, Any]]:
+        """Return results of `ask_each`; see `EnvRunnerGroup.fetch_ready_async_reqs`."""
+        refs = self.open.under(tags)
+        ready = skate.wait(refs, num_returns=len(refs), timeout=timeout)[0] if refs else []
+        results = []
+        for ref in ready:
+            call = self.open.calls.pop(ref)
+            try:
+                results.append((call.runner, ref if as_references else skate.get(ref)))
+            except RayTaskError as error:
+                raise own_error(error) from error
+            except RayError as error:
+                if self._actors.get(call.runner) is call.actor:
+                    self._note(call.runner, error)
+                    self._carry_out(self.machine.lost(call.runner, time.monotonic()))
+        return results
+
+    def probe(self) -> list[int]:
+        """Wait for runners that are being made anew, and return those that can sample again."""
+        before = set(self.healthy())
+        self._carry_out(self.machine.tick(time.monotonic()))
+        return [index for index in self.healthy() if index not in before]
 
     def _note(self, index: int, error: BaseException) -> None:
         self._causes[index] = own_error(error)
@@ -135,6 +230,7 @@ class RemoteRunners:
     def _carry_out(self, commands: list[Command]) -> None:
         for command in commands:
             if isinstance(command, Restart):
+                self._kill(command.runner)
                 self._actors[command.runner] = self._make(command.runner, recreated=True)
         self._revive()
 
@@ -232,7 +328,9 @@ class _Round:
                 # A runner that was made anew has fresh lanes; it begins where its predecessor began.
                 again = command.attempt > 1 and self.machine.slots[command.slot].home == command.runner
                 lanes = self.before.get(command.runner) if again else None
-                ref = runners._actors[command.runner].sample_part.remote(runners._weights, lanes, self.kwargs)
+                ref = runners._actors[command.runner].sample_part.remote(
+                    list(runners._newest), lanes, self.kwargs
+                )
                 self.open[ref] = command
             elif isinstance(command, Restart):
                 runners._kill(command.runner)

@@ -35,6 +35,7 @@ class RunnerActor:
         if creator is not None:
             registry.register_env(*creator)
         self.runner = runner_class(**kwargs)
+        self._connectors_version = 0
         self._ships_lanes = getattr(kwargs["config"], "seed", None) is not None
 
     def ready(self) -> Any:
@@ -42,12 +43,16 @@ class RunnerActor:
         return self.runner.get_spaces()
 
     def take(self, state: list[Any]) -> None:
-        """Take the newest weights.
+        """Take the newest weights, and the newest states of connectors.
 
         Args:
-            state: The version, and a reference to the state, which is read only if it is newer.
+            state: The version of the weights, and a reference to the state, which is read only if it is newer; the same of
+                the connectors' states.
         """
-        version, reference = state
+        version, reference, connectors_version, connectors = state
+        if connectors is not None and connectors_version > self._connectors_version:
+            self.runner.set_state(skate.get(connectors))
+            self._connectors_version = connectors_version
         if reference is not None and version > self.runner._weights_seq_no:
             self.runner.set_state({COMPONENT_RL_MODULE: skate.get(reference), "weights_seq_no": version})
 

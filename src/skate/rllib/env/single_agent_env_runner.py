@@ -21,7 +21,7 @@ from skate.rllib.core.rl_module.multi_rl_module import MultiRLModule
 from skate.rllib.core.rl_module.torch.weight_copy import WeightCopy
 from skate.rllib.env.creation import ACTION, LANE, make_vector, seed_of
 from skate.rllib.env.env_context import EnvContext
-from skate.rllib.env.env_runner import EnvRunner
+from skate.rllib.env.env_runner import EnvRunner, check_sample_size
 from skate.rllib.env.lanes import Lanes
 from skate.rllib.env.rollout import Rollout
 from skate.rllib.env.sampling.action_plan import ActionPlan
@@ -235,16 +235,13 @@ class SingleAgentEnvRunner(EnvRunner):
             Ended episodes first, then chunks of those that continue.
 
         Raises:
-            ValueError: Both numbers were given, or this runner has no environment.
+            ValueError: Both numbers were given, one is negative, or this runner has no environment.
         """
         if self.env is None:
             raise ValueError(
                 f"{self} has no environment; set create_env_on_local_worker=True or sample from a remote runner"
             )
-        if num_timesteps is not None and num_episodes is not None:
-            raise ValueError(
-                f"num_timesteps={num_timesteps} and num_episodes={num_episodes} exclude each other; give one"
-            )
+        check_sample_size(num_timesteps, num_episodes)
         self._log_start()
         explore = getattr(self.config, "explore", True) if explore is None else explore
         if num_timesteps is None and num_episodes is None:

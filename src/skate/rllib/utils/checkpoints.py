@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -184,3 +186,59 @@ def _paths(components: Components) -> list[str] | None:
     if components is None:
         return None
     return [components] if isinstance(components, str) else list(components)
+
+
+def get_checkpoint_info(checkpoint: Any, filesystem: Any = None) -> dict[str, Any]:
+    """Return what kind of checkpoint a folder has.
+
+    Args:
+        checkpoint: The folder, a URL or a `Checkpoint`; also one that Ray wrote, of its older versions as well.
+        filesystem: The pyarrow filesystem that the path is in.
+
+    Returns:
+        A dict with ``type`` (``"Algorithm"``, or ``"Policy"`` of the old API stack), ``format``, ``checkpoint_version`` as
+        text, ``checkpoint_dir``, ``state_file``, ``policy_ids``, ``module_ids``, and what the folder says of itself.
+
+    Raises:
+        FileNotFoundError: There is no folder.
+        ValueError: The folder is not such a checkpoint.
+    """
+    with checkpoint_folder.reading(checkpoint, filesystem) as folder:
+        names = {each.name for each in folder.iterdir()}
+        info: dict[str, Any] = {
+            "type": "Algorithm",
+            "format": "cloudpickle",
+            "checkpoint_version": checkpoint_folder.VERSION,
+            "checkpoint_dir": str(folder),
+            "state_file": None,
+            "policy_ids": None,
+            "module_ids": None,
+        }
+        oldest = sorted(name for name in names if re.fullmatch(r"checkpoint-\d+", name))
+        if oldest:
+            return info | {"checkpoint_version": "0.1", "state_file": oldest[0]}
+        if "rllib_checkpoint.json" in names:
+            info |= json.loads((folder / "rllib_checkpoint.json").read_text())
+        kinds = {"policy_state": "Policy", "algorithm_state": "Algorithm"}
+        found = [
+            (stem, ending)
+            for stem in kinds
+            for ending in ("pkl", "msgpck", "msgpack")
+            if f"{stem}.{ending}" in names
+        ]
+        if not found:
+            raise ValueError(
+                f"{folder} is not a checkpoint of an algorithm: it has no algorithm_state file; it has "
+                f"{', '.join(sorted(names)) or 'nothing'}"
+            )
+        stem, ending = found[0]
+        info["type"], info["format"] = kinds[stem], "cloudpickle" if ending == "pkl" else "msgpack"
+        info["state_file"] = str(folder / f"{stem}.{ending}")
+        if info["type"] == "Algorithm":
+            for key, inside in (
+                ("policy_ids", "policies"),
+                ("module_ids", "learner_group/learner/rl_module"),
+            ):
+                if (folder / inside).is_dir():
+                    info[key] = {each.name for each in (folder / inside).iterdir() if each.is_dir()}
+        return info

@@ -91,7 +91,17 @@ class FluentMethods(Settings):
 
     @takes(CALLBACKS, first="callbacks_class")
     def callbacks(self, callbacks_class: Any = NotProvided, **settings: Any) -> Self:
-        """Set what is called at events: classes, or functions by the name of an event."""
+        """Set what is called at events: classes, or functions by the name of an event.
+
+        Raises:
+            ValueError: Something that cannot be called is given for a class.
+        """
+        given_classes = callbacks_class if isinstance(callbacks_class, list | tuple) else [callbacks_class]
+        wrong = [each for each in given_classes if each not in (None, NotProvided) and not callable(each)]
+        if wrong:
+            raise ValueError(
+                f"callbacks_class={wrong[0]!r}; give a subclass of RLlibCallback, or a list of them"
+            )
         given = {"callbacks_class": callbacks_class, **settings}
         return self._set("callbacks", given, CALLBACKS)
 

@@ -162,12 +162,15 @@ class ModuleSpecs(BatchSizes, FluentMethods):
             spec.observation_space or getattr(policy, "observation_space", None) or observations
         )
         spec.action_space = spec.action_space or getattr(policy, "action_space", None) or actions
-        config = self.get_config_for_module(module_id)
+        spec.model_config = self._model_config_of(spec, module_id)
+        return spec
+
+    def _model_config_of(self, spec: Any, module_id: str) -> dict[str, Any]:
+        """Return the settings of a module's networks: those of its spec over those of its config."""
         own = spec.model_config
         if dataclasses.is_dataclass(own) and not isinstance(own, type):
             own = dataclasses.asdict(own)
-        spec.model_config = {**config.model_config, **(own or {})}
-        return spec
+        return {**self.get_config_for_module(module_id).model_config, **(own or {})}
 
     def _spaces_of(self, module_id: str, env: Any, spaces: Mapping[str, Any] | None) -> tuple[Any, Any]:
         for name in (module_id, "__env_single__", "__env__"):

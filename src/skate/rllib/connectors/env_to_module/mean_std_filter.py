@@ -2,86 +2,21 @@
 
 from __future__ import annotations
 
-import base64
-import io
-import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 
 from skate.rllib.connectors.env_to_module.observation_preprocessor import PerAgentObservations
+from skate.rllib.utils.filter import Moments, deviations, packed, unpacked, without
 
 #: Batches of rows that are kept at most until they are counted as new.
 _MOST_WAITING = 256
 
 
-@dataclass
-class RunningStat:
-    """Count, sum and squared deviations of arrays (Welford, 1962; merged as by Chan et al., 1979).
-
-    The mean is the sum divided by the count, so that many arrays are added at once with the same bits as one by one.
-    """
-
-    count: int
-    total: np.ndarray
-    squares: np.ndarray
-
-    @classmethod
-    def empty(cls, shape: tuple[int, ...]) -> RunningStat:
-        """Return statistics of nothing."""
-        return cls(0, np.zeros(shape), np.zeros(shape))
-
-    @property
-    def mean(self) -> np.ndarray:
-        """The mean; 0 of nothing."""
-        mean: np.ndarray = self.total / max(self.count, 1)
-        return mean
-
-    def push(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Add arrays, one after the other.
-
-        Args:
-            values: Array of shape ``(N, ...)``, in double precision.
-
-        Returns:
-            The count, the mean and the squared deviations after each of them; their first axis has length N.
-        """
-        size = len(values)
-        counts = np.arange(self.count, self.count + size + 1, dtype=np.float64)
-        counts = counts.reshape(-1, *[1] * (values.ndim - 1))
-        totals = np.concatenate((self.total[None], values)).cumsum(0)
-        means = totals / np.maximum(counts, 1.0)
-        products = (values - means[:-1]) * (values - means[1:])
-        squares = np.concatenate((self.squares[None], products)).cumsum(0)
-        self.count, self.total, self.squares = self.count + size, totals[-1], squares[-1]
-        return counts[1:], means[1:], squares[1:]
-
-    def merge(self, other: RunningStat) -> RunningStat:
-        """Return the statistics of both."""
-        count = self.count + other.count
-        if not count:
-            return self
-        delta = other.mean - self.mean
-        squares = self.squares + other.squares + delta**2 * (self.count * other.count / count)
-        return RunningStat(count, self.total + other.total, squares)
-
-    @property
-    def deviation(self) -> np.ndarray:
-        """The standard deviation of the sample; zero while there is one value."""
-        return deviations(np.array(self.count), self.squares)
-
-
-def deviations(counts: np.ndarray, squares: np.ndarray) -> np.ndarray:
-    """Return standard deviations of samples; zero where there is one value."""
-    found: np.ndarray = np.sqrt(np.where(counts > 1, squares / np.maximum(counts - 1, 1), 0.0))
-    return found
-
-
 #: By agent and path in its space.
-Statistics = dict[tuple[Any, ...], RunningStat]
+Statistics = dict[tuple[Any, ...], Moments]
 
 
 class MeanStdFilter(PerAgentObservations):
@@ -166,7 +101,7 @@ class MeanStdFilter(PerAgentObservations):
         """Return rows of observations normalized, each by the statistics with it and without those after it."""
         seen = self._seen.get(path)
         if seen is None:
-            seen = self._seen[path] = RunningStat.empty(rows.shape[1:])
+            seen = self._seen[path] = Moments.empty(rows.shape[1:])
         if self.update_stats:
             self._waiting.setdefault(path, []).append(rows)
             if len(self._waiting[path]) == _MOST_WAITING:
@@ -187,7 +122,7 @@ class MeanStdFilter(PerAgentObservations):
         """Add the rows that wait to the statistics since the last merge: many at once, which gives the same bits."""
         for path, waiting in self._waiting.items():
             rows = np.concatenate(waiting)
-            self._new.setdefault(path, RunningStat.empty(rows.shape[1:])).push(rows)
+            self._new.setdefault(path, Moments.empty(rows.shape[1:])).push(rows)
         self._waiting = {}
 
     def _spaces(self) -> dict[Any, Any]:
@@ -212,7 +147,7 @@ class MeanStdFilter(PerAgentObservations):
                 "de_std_to_one": self.de_std_to_one,
                 "clip_by_value": self.clip_by_value,
                 "running_stats": [
-                    packed(seen.get(path, RunningStat.empty(shape)), new.get(path, RunningStat.empty(shape)))
+                    packed(seen.get(path, Moments.empty(shape)), new.get(path, Moments.empty(shape)))
                     for path, shape in numbers_in(space, (agent,))
                 ],
             }
@@ -285,57 +220,3 @@ def shape_of(space: Any) -> Any:
     if isinstance(space, gym.spaces.Tuple):
         return tuple(shape_of(inner) for inner in space.spaces)
     return np.array(space.shape) if isinstance(space, gym.spaces.Box) else None
-
-
-def packed(seen: RunningStat, new: RunningStat) -> dict[str, Any]:
-    """Return all that was seen, and the newer part of it, as Ray has them in checkpoints."""
-    return {
-        "num_pushes": seen.count,
-        "num_pushes_delta": new.count,
-        "mean_array": text_of(seen.mean),
-        "mean_delta_array": text_of(new.mean),
-        "sum_sq_diff_array": text_of(seen.squares),
-        "sum_sq_diff_delta_array": text_of(new.squares),
-        # Ray has no use for the sums; with them a restored filter continues with the same bits.
-        "sum_array": text_of(seen.total),
-        "sum_delta_array": text_of(new.total),
-    }
-
-
-def unpacked(state: dict[str, Any]) -> tuple[RunningStat, RunningStat]:
-    """Return what `packed` was given, also from a state of Ray's."""
-    return _part(state, ""), _part(state, "_delta")
-
-
-def _part(state: dict[str, Any], suffix: str) -> RunningStat:
-    count = state[f"num_pushes{suffix}"]
-    total = state.get(f"sum{suffix}_array")
-    return RunningStat(
-        count,
-        array_of(state[f"mean{suffix}_array"]) * count if total is None else array_of(total),
-        array_of(state[f"sum_sq_diff{suffix}_array"]),
-    )
-
-
-def text_of(array: np.ndarray) -> str:
-    """Return an array as text: the bytes of an npy file, compressed, in base64."""
-    file = io.BytesIO()
-    np.save(file, array)
-    return base64.b64encode(zlib.compress(file.getvalue())).decode("ascii")
-
-
-def array_of(text: str) -> np.ndarray:
-    """Return the array that `text_of` was given."""
-    array: np.ndarray = np.load(io.BytesIO(zlib.decompress(base64.b64decode(text))), allow_pickle=False)
-    return array
-
-
-def without(whole: RunningStat, taken: RunningStat) -> RunningStat:
-    """Return the statistics of what is in the whole but not in the part."""
-    count = whole.count - taken.count
-    if count <= 0:
-        return RunningStat.empty(whole.total.shape)
-    total = whole.total - taken.total
-    delta = taken.mean - total / count
-    squares = whole.squares - taken.squares - delta**2 * (count * taken.count / whole.count)
-    return RunningStat(count, total, np.maximum(squares, 0.0))

@@ -21,6 +21,7 @@ from skate.rllib.core.learner.peers import (
     shares_of,
     shares_of_episodes,
     steps_of,
+    without_references,
 )
 from skate.rllib.core.learner.torch.torch_learner import TorchLearner
 from skate.rllib.utils.checkpoints import Checkpointable
@@ -89,16 +90,37 @@ class LearnerGroup(Checkpointable):
     def __bool__(self) -> bool:
         return True
 
-    def update(self, rollouts: Any = None, **kwargs: Any) -> list[Any]:
+    def update(
+        self, rollouts: Any = None, *, async_update: bool = False, return_state: bool = False, **kwargs: Any
+    ) -> list[Any]:
         """Update the modules; see :meth:`Learner.update`.
 
         Args:
             rollouts: Fragments of columns, a list or a dict of lists by module id.
-            **kwargs: Arguments of :meth:`Learner.update`.
+            async_update: Not available: an update is complete when this returns.
+            return_state: True to have the modules' state in the first of the results, under
+                ``"_rl_module_state_after_update"``.
+            **kwargs: Arguments of :meth:`Learner.update`. Besides ``batch`` and ``episodes`` these may be ``batches``, a list
+                of batches, ``batch_refs``, references to batches, and ``episodes_refs``, references to lists of episodes.
 
         Returns:
             What each learner measured.
+
+        Raises:
+            ValueError: An asynchronous update was asked for, or more than one kind of samples was given.
         """
+        if async_update:
+            raise ValueError(
+                "async_update=True is of IMPALA and APPO, which are not available; leave it out to update now"
+            )
+        results = self._updated(rollouts, **without_references(kwargs))
+        if return_state:
+            results[0]["_rl_module_state_after_update"] = self._learner.get_state(
+                components=COMPONENT_RL_MODULE, inference_only=True
+            )
+        return results
+
+    def _updated(self, rollouts: Any, **kwargs: Any) -> list[Any]:
         if not self._peers:
             return [self._learner.update(rollouts, **kwargs)]
         kind = next((name for name in ("batch", "episodes") if kwargs.get(name) is not None), "batch")

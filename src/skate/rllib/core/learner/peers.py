@@ -12,6 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, distributed
 
+import skate
+from skate.rllib.policy.sample_batch import MultiAgentBatch
+
 _TIMEOUT = timedelta(minutes=5)
 
 
@@ -103,6 +106,49 @@ def free_port() -> int:
         return port
 
 
+def without_references(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of an update with one batch, or episodes, in the place of several batches and references.
+
+    Args:
+        given: The arguments.
+
+    Raises:
+        ValueError: More than one kind of samples was given.
+    """
+    kinds = ("batch", "batches", "batch_refs", "episodes", "episodes_refs")
+    named = [name for name in kinds if given.get(name) is not None]
+    if len(named) > 1:
+        raise ValueError(f"an update takes one kind of samples, got {' and '.join(named)}")
+    made = {name: value for name, value in given.items() if name not in kinds}
+    if not named:
+        return made
+    name, samples = named[0], given[named[0]]
+    if name.endswith("_refs"):
+        samples = skate.get(list(samples))
+    if name == "episodes_refs":
+        samples = [episode for part in samples for episode in (part if isinstance(part, list) else [part])]
+    elif name in ("batches", "batch_refs"):
+        samples = joined(samples)
+    return {**made, "episodes" if name.startswith("episodes") else "batch": samples}
+
+
+def joined(batches: Sequence[Any]) -> Any:
+    """Return one batch with the rows of all.
+
+    Args:
+        batches: Columns, or dicts of them by module id, not all of which have to have all modules.
+    """
+    if isinstance(batches[0], MultiAgentBatch):
+        rows = joined([batch.policy_batches for batch in batches])
+        return MultiAgentBatch(rows, sum(batch.count for batch in batches))
+    if isinstance(batches[0], Mapping):
+        names = dict.fromkeys(name for batch in batches for name in batch)
+        return {name: joined([batch[name] for batch in batches if name in batch]) for name in names}
+    if isinstance(batches[0], Tensor):
+        return torch.cat(list(batches))
+    return np.concatenate(batches)
+
+
 def shares_of(given: Any, count: int) -> list[Any]:
     """Split what an update was given into one share per learner.
 
@@ -112,6 +158,8 @@ def shares_of(given: Any, count: int) -> list[Any]:
         given: Fragments, columns, or dicts of them by module id.
         count: Number of learners.
     """
+    if isinstance(given, MultiAgentBatch):
+        given = given.policy_batches
     if isinstance(given, Mapping):
         parts = {name: shares_of(value, count) for name, value in given.items()}
         return [{name: part[index] for name, part in parts.items()} for index in range(count)]

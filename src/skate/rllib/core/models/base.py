@@ -1,4 +1,4 @@
-"""Names of the parts of an encoder's output, and the base of model configs."""
+"""Names of the parts of an encoder's output, and the bases of networks and their configs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,59 @@ from typing import Any
 ENCODER_OUT = "encoder_out"
 ACTOR = "actor"
 CRITIC = "critic"
+
+
+class Model(abc.ABC):
+    """A network that is built from a config; with torch, `TorchModel` comes first among the bases.
+
+    Args:
+        config: The config that the network was built from, kept as ``self.config``.
+    """
+
+    def __init__(self, config: Any) -> None:
+        self.config = config
+
+    @property
+    def input_specs(self) -> Any:
+        """None: inputs are not checked against a specification."""
+        return self.get_input_specs()
+
+    @property
+    def output_specs(self) -> Any:
+        """None: outputs are not checked against a specification."""
+        return self.get_output_specs()
+
+    def get_input_specs(self) -> Any:
+        """Return the specification of the inputs, which is for readers alone."""
+        return None
+
+    def get_output_specs(self) -> Any:
+        """Return the specification of the outputs, which is for readers alone."""
+        return None
+
+    def get_initial_state(self) -> Any:
+        """Return the state at the start of an episode; empty for networks without memory."""
+        return {}
+
+    @abc.abstractmethod
+    def _forward(self, inputs: Any, **kwargs: Any) -> Any:
+        """Return the output for a batch."""
+
+    @abc.abstractmethod
+    def get_num_parameters(self) -> tuple[int, int]:
+        """Return the numbers of trainable and of frozen parameters."""
+
+
+class Encoder(Model):
+    """A network from observations to embeddings: from ``{"obs": ..., "state_in": ...}`` to ``{"encoder_out": ...}``."""
+
+
+class ActorCriticEncoder(Encoder):
+    """An encoder that has the embeddings of policy and value function under ``"actor"`` and ``"critic"``."""
+
+
+class StatefulActorCriticEncoder(Encoder):
+    """An encoder with memory for policy and value function."""
 
 
 @dataclass

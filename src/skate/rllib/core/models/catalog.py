@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -46,6 +47,9 @@ class Catalog:
         ValueError: no default network exists for the observation space.
     """
 
+    #: Returns the class of action distributions for a framework.
+    _action_dist_class_fn: Callable[..., Any]
+
     def __init__(
         self, observation_space: gym.Space[Any], action_space: gym.Space[Any], model_config_dict: Any
     ) -> None:
@@ -62,6 +66,9 @@ class Catalog:
             action_space=self.action_space,
             model_config_dict=self._model_config_dict,
         )
+        self._action_dist_class_fn = functools.partial(
+            self._get_dist_cls_from_action_space, action_space=self.action_space
+        )
         self.latent_dims = self._encoder_config.output_dims
 
     def build_encoder(self, framework: str) -> Any:
@@ -70,7 +77,8 @@ class Catalog:
 
     def get_action_dist_cls(self, framework: str) -> type[TorchDistribution]:
         """Return the class of action distributions."""
-        return self._get_dist_cls_from_action_space(self.action_space, framework=framework)
+        chosen: type[TorchDistribution] = self._action_dist_class_fn(framework=framework)
+        return chosen
 
     @classmethod
     def get_tokenizer_config(

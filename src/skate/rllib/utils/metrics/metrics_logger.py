@@ -289,6 +289,17 @@ class MetricsLogger:
         """Forget everything."""
         self.stats = {}
 
+    def begin_windows(self, key: Key) -> None:
+        """Let what is merged next under a key be all that the windows there are of.
+
+        Args:
+            key: Key of statistics, or of a dict of them.
+        """
+        place = self._find(parts(key))
+        for _, each in walk(place) if isinstance(place, dict) else ():
+            if isinstance(each, Series):
+                each.values.clear()
+
     def delete(self, *key: str, key_error: bool = True) -> None:
         """Forget what is under a key.
 

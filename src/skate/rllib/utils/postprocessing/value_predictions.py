@@ -49,3 +49,24 @@ def compute_value_targets(
     )
     targets: np.ndarray = advantages + worth
     return targets
+
+
+def extract_bootstrapped_values(vf_preds: Any, episode_lengths: Any, T: int) -> np.ndarray:  # noqa: N803
+    """Return what a critic says of the observations after each run of so many steps.
+
+    Args:
+        vf_preds: The critic's values; each episode has one row more than steps.
+        episode_lengths: Steps of each episode.
+        T: Steps of a run; runs go over the ends of episodes.
+
+    Raises:
+        ValueError: The steps of all episodes are no whole number of runs.
+    """
+    ends = np.cumsum(episode_lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    if total % T:
+        raise ValueError(f"{total} steps are no whole number of runs of {T} steps")
+    steps = np.arange(T, total + 1, T)
+    # Each episode before the one that a step belongs to has a row that is no step.
+    found: np.ndarray = np.asarray(vf_preds)[steps + np.searchsorted(ends, steps)]
+    return found

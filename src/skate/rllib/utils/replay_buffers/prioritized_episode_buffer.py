@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from skate.rllib.utils.metrics import TD_ERROR_KEY
 from skate.rllib.utils.replay_buffers.episode_replay_buffer import EpisodeReplayBuffer
 from skate.rllib.utils.replay_buffers.sum_tree import SumTree
 
@@ -177,3 +178,16 @@ def take_errors(tree: SumTree, drawn: np.ndarray, errors: Any, alpha: float) -> 
     # Of a step that was drawn twice, its first error counts.
     tree[drawn[::-1]] = sizes[::-1] ** alpha
     return highest
+
+
+def update_priorities_in_episode_replay_buffer(*, replay_buffer: Any, td_errors: dict[str, Any]) -> None:
+    """Give a prioritized buffer the errors of the rows that were drawn last; another buffer has no use for them.
+
+    Args:
+        replay_buffer: The buffer.
+        td_errors: What learners returned, by module id: dicts with the errors under ``"td_error"``.
+    """
+    if isinstance(replay_buffer, PrioritizedEpisodeReplayBuffer):
+        for module_id, found in td_errors.items():
+            if not module_id.startswith("__") and found.get(TD_ERROR_KEY) is not None:
+                replay_buffer.update_priorities(found[TD_ERROR_KEY], module_id)

@@ -57,7 +57,8 @@ class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
         with torch.no_grad():
             numbers = self.exploration_generator
             epsilon = float(self.epsilon_schedule.update(t))
-            if self._allows_all_actions and batch[Columns.OBS].dim() in (2, 4):
+            observations = batch[Columns.OBS]
+            if self._allows_all_actions and torch.is_tensor(observations) and observations.dim() in (2, 4):
                 return {Columns.ACTIONS: self._explore(batch, epsilon)}
             with self._noise(numbers):
                 values = self.compute_q_values(batch)[QF_PREDS]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import cycle
 from typing import Any
 
+import torch
 from torch import nn
 
 
@@ -41,3 +44,10 @@ class TorchModel(nn.Module):
         """Return the numbers of trainable and of frozen parameters."""
         trainable = sum(p.numel() for p in self.parameters() if p.requires_grad)
         return trainable, sum(p.numel() for p in self.parameters()) - trainable
+
+    @torch.no_grad()
+    def _set_to_dummy_weights(self, value_sequence: Sequence[float] = (-0.02, -0.01, 0.01, 0.02)) -> None:
+        """Fill the trainable parameters with these numbers in turn, so that networks of one form give equal outputs."""
+        trainable = [each for each in self.parameters() if each.requires_grad]
+        for parameter, value in zip(trainable, cycle(value_sequence), strict=False):
+            parameter.fill_(value)

@@ -8,7 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from skate.rllib.core.columns import Columns
-from skate.rllib.core.models.base import ACTOR, CRITIC, ENCODER_OUT
+from skate.rllib.core.models.base import (
+    ACTOR,
+    CRITIC,
+    ENCODER_OUT,
+    ActorCriticEncoder,
+    Encoder,
+    StatefulActorCriticEncoder,
+)
 from skate.rllib.core.models.torch.base import TorchModel
 from skate.rllib.core.models.torch.primitives import (
     TorchCNN,
@@ -22,7 +29,7 @@ from skate.rllib.core.models.torch.primitives import (
 State = dict[str, Any]
 
 
-class TorchMLPEncoder(TorchModel):
+class TorchMLPEncoder(TorchModel, Encoder):
     """Dense layers over flat observations.
 
     Args:
@@ -40,7 +47,7 @@ class TorchMLPEncoder(TorchModel):
         return {ENCODER_OUT: self.net.mlp(observations)}
 
 
-class TorchCNNEncoder(TorchModel):
+class TorchCNNEncoder(TorchModel, Encoder):
     """Convolutions over images of shape ``(B, H, W, C)``.
 
     Args:
@@ -66,7 +73,7 @@ class TorchCNNEncoder(TorchModel):
         return {ENCODER_OUT: self.net(as_float(inputs[Columns.OBS]))}
 
 
-class _RecurrentEncoder(TorchModel):
+class _RecurrentEncoder(TorchModel, Encoder):
     """A tokenizer followed by a recurrent layer, over batches of shape ``(B, T, ...)``."""
 
     def __init__(self, config: Any) -> None:
@@ -182,7 +189,7 @@ class TorchGRUEncoder(_RecurrentEncoder):
         return {ENCODER_OUT: out, Columns.STATE_OUT: {"h": h.transpose(0, 1)}}
 
 
-class TorchActorCriticEncoder(TorchModel):
+class TorchActorCriticEncoder(TorchModel, ActorCriticEncoder):
     """One encoder for policy and value function, or one for each.
 
     Args:
@@ -211,7 +218,7 @@ class TorchActorCriticEncoder(TorchModel):
         return {ENCODER_OUT: both}
 
 
-class TorchStatefulActorCriticEncoder(TorchModel):
+class TorchStatefulActorCriticEncoder(TorchModel, StatefulActorCriticEncoder):
     """Recurrent encoders for policy and value function.
 
     Two separate encoders have their states under ``"actor"`` and ``"critic"``.
@@ -252,7 +259,7 @@ class TorchStatefulActorCriticEncoder(TorchModel):
         }
 
 
-class TorchMultiStreamEncoder(TorchModel):
+class TorchMultiStreamEncoder(TorchModel, Encoder):
     """One encoder per input, joined by dense layers that see all embeddings again at every depth.
 
     Args:

@@ -1,0 +1,1 @@
+"""Vectors of environments with several agents, to be stepped by hand."""
