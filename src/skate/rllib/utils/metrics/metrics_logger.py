@@ -168,6 +168,8 @@ class MetricsLogger:
 
     def _absorb(self, place: dict[str, Any], given: Mapping[str, Any], path: tuple[str, ...]) -> None:
         for name, each in given.items():
+            if isinstance(each, Series) and not each.values:
+                continue  # nothing new
             own = place.get(name)
             if type(each) is dict and type(own) is dict:
                 self._absorb(own, each, (*path, name))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import groupby
+from operator import is_
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -75,26 +77,68 @@ def settings_of(optimizer: Optimizer) -> tuple[Any, ...] | None:
 
 def columns_of(optimizers: Iterable[Optimizer]) -> _Columns | None:
     """Return what a step needs, without parameters that have no gradient; None before the first step of one."""
-    parameters: list[Tensor] = []
-    gradients: list[Tensor] = []
-    means: list[Tensor] = []
-    squares: list[Tensor] = []
-    steps: list[Tensor] = []
-    kinds: set[torch.dtype] = set()
+    found: _Columns = ([], [], [], [], [])
     for optimizer in optimizers:
-        states = optimizer.state
-        for parameter in optimizer.param_groups[0]["params"]:
-            gradient = parameter.grad
-            if gradient is None:
-                continue
-            state = states.get(parameter)
-            if not state or gradient.layout is not torch.strided or parameter.device.type != "cpu":
+        known = _known.get(optimizer)
+        if known is None or not known.is_of(optimizer):
+            known = _known[optimizer] = _Members(optimizer)
+        part = known.columns()
+        if part is None:
+            return None
+        for column, rows in zip(found, part, strict=True):
+            column += rows
+    return found
+
+
+class _Members:
+    """The parameters of an optimizer with their states, which take a slow look-up each.
+
+    Args:
+        optimizer: The optimizer, with one group of parameters.
+    """
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        self._held = optimizer.state
+        self._parameters = list(optimizer.param_groups[0]["params"])
+        self._all = list(self._held.values())
+        #: An empty dict for a parameter that has not been stepped.
+        self._states = [self._held.get(each, {}) for each in self._parameters]
+
+    def is_of(self, optimizer: Optimizer) -> bool:
+        """True if the optimizer has the same parameters and the same states as before."""
+        held, parameters = optimizer.state, optimizer.param_groups[0]["params"]
+        return (
+            held is self._held
+            and len(held) == len(self._all)
+            and len(parameters) == len(self._parameters)
+            and all(map(is_, held.values(), self._all))
+            and all(map(is_, parameters, self._parameters))
+        )
+
+    def columns(self) -> _Columns | None:
+        """Return the columns of the parameters that have a gradient; None if they need the optimizer's own `step()`."""
+        gradients = [each.grad for each in self._parameters]
+        members = [
+            (parameter, gradient, state)
+            for parameter, gradient, state in zip(self._parameters, gradients, self._states, strict=True)
+            if gradient is not None
+        ]
+        kind, plain = torch.float32, torch.strided
+        means: list[Tensor] = []
+        squares: list[Tensor] = []
+        steps: list[Tensor] = []
+        for parameter, gradient, state in members:
+            if not state or gradient.layout is not plain or not parameter.is_cpu:
                 return None
-            kinds |= {parameter.dtype, gradient.dtype, state["exp_avg"].dtype, state["exp_avg_sq"].dtype}
-            parameters.append(parameter)
-            gradients.append(gradient)
-            means.append(state["exp_avg"])
-            squares.append(state["exp_avg_sq"])
+            mean, square = state["exp_avg"], state["exp_avg_sq"]
+            # One call takes tensors of one kind.
+            if not (parameter.dtype is gradient.dtype is mean.dtype is square.dtype is kind):
+                return None
+            means.append(mean)
+            squares.append(square)
             steps.append(state["step"])
-    # One call takes tensors of one kind.
-    return (parameters, gradients, means, squares, steps) if kinds <= {torch.float32} else None
+        return [each[0] for each in members], [each[1] for each in members], means, squares, steps
+
+
+#: What was found of an optimizer; forgotten with it.
+_known: WeakKeyDictionary[Optimizer, _Members] = WeakKeyDictionary()

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
+from torch.nn.functional import linear
 from torch.nn.modules.module import _has_any_global_hook
 
 from skate.rllib.core.models.torch.encoder import TorchMLPEncoder
@@ -19,7 +19,7 @@ _Step = tuple[dict[str, Any] | None, Callable[[Tensor], Tensor]]
 
 
 class DensePass:
-    """A pass through networks one after the other, for rows that no gradient is wanted of; made by `dense_pass_of`.
+    """A pass through networks one after the other; made by `dense_pass_of`.
 
     Args:
         networks: The networks.
@@ -34,6 +34,7 @@ class DensePass:
         steps: Sequence[_Step],
     ) -> None:
         self._networks, self._layers, self._steps = list(networks), layers, steps
+        self._calls: list[tuple[Callable[[Tensor], Tensor], Tensor | None, Tensor | None]] = []
 
     def is_of(self, networks: Sequence[nn.Module]) -> bool:
         """True if this pass is through the given networks, and nothing in them was replaced or is watched by now."""
@@ -45,11 +46,31 @@ class DensePass:
             return False
         return all(holder.get(key) is layer and not is_watched(layer) for holder, key, layer in self._layers)
 
+    def begin(self) -> None:
+        """Look up the weights for the calls without gradients from now on; they may change in place."""
+        self._calls = [
+            (call, None, None) if held is None else (call, held["weight"].t(), held["bias"])
+            for held, call in self._steps
+        ]
+
     def __call__(self, rows: Tensor) -> Tensor:
-        """Return what the networks return for the rows."""
+        """Return what the networks return for the rows, of which no gradient is wanted."""
         if rows.dtype is not torch.float32:
             rows = as_float(rows)
-        linear = functional.linear
+        if rows.dim() != 2:
+            return self.with_gradients(rows)
+        # What `linear` does for rows of numbers, without a transposed view of the weights in each call.
+        for call, weight, bias in self._calls:
+            if weight is None:
+                rows = call(rows)
+            else:
+                rows = torch.mm(rows, weight) if bias is None else torch.addmm(bias, rows, weight)
+        return rows
+
+    def with_gradients(self, rows: Tensor) -> Tensor:
+        """Return what the networks return for the rows, where gradients may be wanted."""
+        if rows.dtype is not torch.float32:
+            rows = as_float(rows)
         for held, call in self._steps:
             rows = call(rows) if held is None else linear(rows, held["weight"], held["bias"])
         return rows

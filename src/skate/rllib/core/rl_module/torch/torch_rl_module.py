@@ -76,6 +76,12 @@ class TorchRLModule(nn.Module, RLModule):
         """
         return None
 
+    def begin_updates(self) -> None:
+        """Prepare for the minibatches of an update, within which nothing but numbers changes in the networks."""
+
+    def end_updates(self) -> None:
+        """Forget what `begin_updates` has prepared."""
+
     def has_methods_of(self, base: type, *names: str) -> bool:
         """True if no subclass, and no code that changes this object, has other methods than a class has."""
         kind, own = type(self), vars(self)
