@@ -142,7 +142,9 @@ class _Stream:
         self._rest = torch.empty(0, dtype=torch.int64)
         #: Minibatches that were put together at once; for small ones that takes as long as putting one together.
         self._ready: list[Batch] = []
-        self._most = max(1, _BYTES_AT_ONCE * self._length // (1 + size * bytes_of(batch)))
+        self._most = 1
+        if size < self._length:
+            self._most = max(1, _BYTES_AT_ONCE * self._length // (1 + size * bytes_of(batch)))
 
     def take(self, left: int) -> Batch:
         """Return the next minibatch.

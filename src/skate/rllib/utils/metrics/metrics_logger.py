@@ -235,7 +235,7 @@ class MetricsLogger:
             KeyError: No such key, and no default.
         """
         found = self._find(parts(key))
-        if found is None or (found == {} and key is not None):
+        if found is None or (type(found) is dict and not found and key is not None):
             if default is not None:
                 return default
             known = sorted("/".join(path) for path, _ in walk(self.stats))

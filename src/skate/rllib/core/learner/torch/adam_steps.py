@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.optim import Adam, Optimizer
 from torch.optim import optimizer as torch_optimizer
 
-#: Parameters, gradients, averages of gradients and of their squares, counts of steps.
-_Columns = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
+#: Parameters, gradients, averages of gradients and of their squares, counts of steps, and tensors that these are parts of.
+_Columns = tuple[list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tensor], list[Tensor]]
 
 
 def step_all(optimizers: Iterable[Optimizer]) -> None:
@@ -29,12 +29,12 @@ def step_all(optimizers: Iterable[Optimizer]) -> None:
             for optimizer in members:
                 optimizer.step()
             continue
-        parameters, gradients, means, squares, steps = columns
+        parameters, gradients, means, squares, steps, counts = columns
         if not parameters:
             continue
         lr, (beta1, beta2), weight_decay, eps = settings
         with torch.no_grad():
-            torch._foreach_add_(steps, 1.0)
+            torch._foreach_add_(counts, 1.0)
             torch._fused_adam_(
                 parameters,
                 gradients,
@@ -77,7 +77,7 @@ def settings_of(optimizer: Optimizer) -> tuple[Any, ...] | None:
 
 def columns_of(optimizers: Iterable[Optimizer]) -> _Columns | None:
     """Return what a step needs, without parameters that have no gradient; None before the first step of one."""
-    found: _Columns = ([], [], [], [], [])
+    found: _Columns = ([], [], [], [], [], [])
     for optimizer in optimizers:
         known = _known.get(optimizer)
         if known is None or not known.is_of(optimizer):
@@ -103,6 +103,9 @@ class _Members:
         self._all = list(self._held.values())
         #: An empty dict for a parameter that has not been stepped.
         self._states = [self._held.get(each, {}) for each in self._parameters]
+        #: The counts of all parameters in one tensor, and its elements, which are those of the states.
+        self._counts: Tensor | None = None
+        self._steps: list[Tensor] = []
 
     def is_of(self, optimizer: Optimizer) -> bool:
         """True if the optimizer has the same parameters and the same states as before."""
@@ -137,7 +140,20 @@ class _Members:
             means.append(mean)
             squares.append(square)
             steps.append(state["step"])
-        return [each[0] for each in members], [each[1] for each in members], means, squares, steps
+        counts = steps
+        if len(steps) == len(self._states) and len(steps) > 1:
+            counts = [self._counted(steps)]
+            steps = self._steps
+        return [each[0] for each in members], [each[1] for each in members], means, squares, steps, counts
+
+    def _counted(self, steps: list[Tensor]) -> Tensor:
+        """Return the tensor whose elements are the counts of all parameters, so that one addition is enough."""
+        if self._counts is None or not all(map(is_, steps, self._steps)):
+            self._counts = torch.stack(steps)
+            self._steps = list(self._counts.unbind())
+            for state, step in zip(self._states, self._steps, strict=True):
+                state["step"] = step
+        return self._counts
 
 
 #: What was found of an optimizer; forgotten with it.

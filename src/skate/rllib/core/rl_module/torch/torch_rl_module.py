@@ -168,7 +168,9 @@ def to_tensors(columns: Mapping[str, Any], device: Any = None) -> dict[str, Any]
     moved: dict[str, Any] = {}
     stays = device is None or torch.device(device).type == "cpu"
     for name, value in columns.items():
-        if isinstance(value, Mapping):
+        if stays and type(value) is np.ndarray and value.dtype != object and value.flags.writeable:
+            moved[name] = torch.from_numpy(value)
+        elif isinstance(value, Mapping):
             moved[name] = to_tensors(value, device)
         elif isinstance(value, np.ndarray) and value.dtype != object:
             array = _writable(value)
