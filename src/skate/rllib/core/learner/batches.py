@@ -107,7 +107,7 @@ def _selected(value: Any, rows: Tensor) -> Any:
 def pieces(value: Any, size: int, count: int) -> list[Any]:
     """Return every column cut into a number of pieces of a size, which are views of it."""
     if isinstance(value, Tensor):
-        return list(value.split(size))
+        return list(value.split(size))  # type: ignore[no-untyped-call]
     if isinstance(value, tuple):
         return list(zip(*(pieces(each, size, count) for each in value), strict=True)) or [()] * count
     if not isinstance(value, Mapping):
