@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -84,6 +85,32 @@ def test_optimizers_that_do_more_take_their_own_step() -> None:
     assert adam_steps.settings_of(torch.optim.SGD(parameters[:1], lr=0.1)) is None
     adam_steps.step_all(optimizers)
     assert seen == ["hook"]
+
+
+def test_other_states_and_parameters_are_found() -> None:
+    mine, together = made()
+    theirs, apart = made()
+    for round_ in range(5):
+        for parameters, optimizers in ((mine, together), (theirs, apart)):
+            fill(parameters, round_)
+            if round_ == 2:  # a checkpoint is restored
+                saved = copy.deepcopy(optimizers[0].state_dict())
+                saved["state"][0]["exp_avg"] *= 2.0
+                optimizers[0].load_state_dict(saved)
+            if round_ == 3:  # a parameter begins anew, and another optimizer takes one over
+                optimizers[1].state[parameters[2]] = {
+                    name: torch.zeros_like(value)
+                    for name, value in optimizers[1].state[parameters[2]].items()
+                }
+                optimizers[2].param_groups[0]["params"].append(parameters[1])
+                optimizers[2].state[parameters[1]] = {
+                    name: value.clone() for name, value in optimizers[0].state[parameters[1]].items()
+                }
+        adam_steps.step_all(together)
+        for optimizer in apart:
+            optimizer.step()
+    assert all(torch.equal(a, b) for a, b in zip(mine, theirs, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(state_of(together), state_of(apart), strict=True))
 
 
 def test_parameters_are_those_of_torch() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from gymnasium import spaces
 from torch import nn
 
+from skate.rllib.algorithms.dqn.torch.default_dqn_torch_rl_module import DefaultDQNTorchRLModule
 from skate.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
 from skate.rllib.algorithms.sac.torch.default_sac_torch_rl_module import DefaultSACTorchRLModule
 from skate.rllib.core.columns import Columns
@@ -85,3 +87,40 @@ def test_a_module_that_does_more_is_asked_itself() -> None:
     assert len(seen) == 3
     module.train()
     assert not source.prepare(True)
+
+
+@pytest.mark.parametrize("model", [{"dueling": False}, {"dueling": True, "fcnet_activation": "relu"}])
+def test_values_of_dqn_have_the_bits_and_the_gradients_of_its_networks(model: dict[str, Any]) -> None:
+    spec = RLModuleSpec(
+        module_class=DefaultDQNTorchRLModule,
+        observation_space=BOX,
+        action_space=PAIR,
+        model_config={**SMALL, **model},
+    )
+    module = spec.build()
+    module.make_target_networks()
+    batch = {Columns.OBS: torch.rand(5, 4), Columns.NEXT_OBS: torch.rand(5, 4)}
+    seen: list[int] = []
+
+    def figures() -> list[torch.Tensor]:
+        module.zero_grad()
+        out = module.forward_train(batch)
+        out["qf_preds"].square().sum().backward()
+        return [*out.values(), *(each.grad for each in module.parameters() if each.grad is not None)]
+
+    plain = figures()
+    assert module._plain_calls(module.af, torch.rand(5, 6)) is not None
+    hooks = [
+        part.register_forward_hook(lambda *args: seen.append(1))
+        for part in (module.encoder, module.af, module._target_af.net.mlp[-1])
+    ]
+    general = figures()
+    # Double Q asks the networks twice.
+    assert len(seen) == 5 and len(plain) == len(general) > 8
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(plain, general, strict=True))
+    for hook in hooks:
+        hook.remove()
+    module.af.net.mlp[-1] = nn.Linear(6, 2)
+    assert not torch.equal(figures()[0], plain[0]) and len(seen) == 5
+    copied = copy.deepcopy(module)
+    assert torch.equal(copied.forward_train(batch)["qf_preds"], module.forward_train(batch)["qf_preds"])

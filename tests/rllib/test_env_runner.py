@@ -99,6 +99,30 @@ def test_the_fast_way_and_the_general_one_give_the_same_bits(env: Any, stateful:
     general.stop()
 
 
+class Loose(Counting):
+    """Observes lists of numbers in every second step, and arrays of longer numbers in others."""
+
+    more: tuple[float, ...] = ()
+
+    def _observe(self) -> Any:
+        seen = [*super()._observe().tolist(), *self.more]
+        return np.array(seen) if self.total % 2 else seen
+
+    def step(self, action: int) -> Any:
+        observed, *others = super().step(action)
+        return self._observe(), *others
+
+
+def test_observations_that_are_no_arrays_of_their_space_are_rows_too() -> None:
+    one, other = (SingleAgentEnvRunner(config=config(env)) for env in (Loose, Counting))
+    np.testing.assert_array_equal(one.sample_rollout(9).next_obs, other.sample_rollout(9).next_obs)
+    one.env.envs[2].more = (1.0,)
+    with pytest.raises(ValueError):
+        one.sample_rollout(9)
+    one.stop()
+    other.stop()
+
+
 class Rewriting(SingleAgentObservationPreprocessor):
     """Looks at the episode as well, so that its steps have to be there."""
 

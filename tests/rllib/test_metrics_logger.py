@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,6 +28,19 @@ def test_each_way_to_reduce() -> None:
     assert logger.peek("ema") == pytest.approx(0.5 * 7 + 0.5 * (0.5 * 1 + 0.5 * 4))
     assert logger.peek("windowed") == 4.0
     assert ("group", "sum") in logger and "absent" not in logger
+
+
+@pytest.mark.parametrize("value", [3, 2.5, True, math.nan, 2**60, np.float32(0.1)], ids=repr)
+@pytest.mark.parametrize("way", ["mean", "min", "max", "sum"])
+def test_a_single_value_is_reduced_as_numpy_does(way: str, value: Any) -> None:
+    logger = MetricsLogger()
+    logger.log_value("one", value, reduce=way)
+    logger.log_value("twice", value, reduce=way)
+    logger.log_value("twice", math.nan, reduce=way)  # which does not count, but makes an array of it
+    found, general = logger.peek("one"), logger.peek("twice")
+    assert found == general or (math.isnan(found) and math.isnan(general))
+    expected = getattr(np, way)([value])
+    assert math.isnan(value) or (found == expected and type(found) is type(expected.item()))
 
 
 def test_runners_ship_only_what_is_new() -> None:

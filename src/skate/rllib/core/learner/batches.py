@@ -14,6 +14,8 @@ from skate.rllib.core.columns import Columns
 from skate.rllib.policy.sample_batch import MultiAgentBatch
 
 Batch = dict[str, Any]
+#: Memory of minibatches that are put together at once.
+_BYTES_AT_ONCE = 4 << 20
 
 
 def numeric(columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -96,30 +98,78 @@ def select(batch: Mapping[str, Any], rows: Tensor) -> Batch:
 
 def _selected(value: Any, rows: Tensor) -> Any:
     if isinstance(value, Tensor):
-        return value.index_select(0, rows)
+        return value.index_select(0, rows if value.is_cpu else rows.to(value.device))
     if isinstance(value, tuple):
         return tuple(_selected(each, rows) for each in value)
     return select(value, rows) if isinstance(value, Mapping) else value
 
 
-class _Stream:
-    """Row numbers of one module, epoch after epoch."""
+def pieces(value: Any, size: int, count: int) -> list[Any]:
+    """Return every column cut into a number of pieces of a size, which are views of it."""
+    if isinstance(value, Tensor):
+        return list(value.split(size))  # type: ignore[no-untyped-call]
+    if isinstance(value, tuple):
+        return list(zip(*(pieces(each, size, count) for each in value), strict=True)) or [()] * count
+    if not isinstance(value, Mapping):
+        return [value] * count
+    columns = [pieces(each, size, count) for each in value.values()]
+    return [dict(zip(value, each, strict=True)) for each in zip(*columns, strict=True)] or [{}] * count
 
-    def __init__(self, length: int, shuffle: bool, generator: torch.Generator) -> None:
-        self._length = length
+
+def bytes_of(value: Any) -> int:
+    """Return the memory that tensors take, also nested ones."""
+    if isinstance(value, Tensor):
+        return value.numel() * value.element_size()
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else ()
+    return sum(map(bytes_of, parts))
+
+
+class _Stream:
+    """Minibatches of one module, epoch after epoch.
+
+    Args:
+        batch: The columns.
+        size: Rows in a minibatch.
+        shuffle: True for a new order in each epoch.
+        generator: The source of the orders.
+    """
+
+    def __init__(self, batch: Batch, size: int, shuffle: bool, generator: torch.Generator) -> None:
+        self._batch, self._size = batch, size
+        self._length = length_of(batch)
         self._shuffle = shuffle
         self._generator = generator
         self._rest = torch.empty(0, dtype=torch.int64)
+        #: Minibatches that were put together at once; for small ones that takes as long as putting one together.
+        self._ready: list[Batch] = []
+        self._most = 1
+        if size < self._length:
+            self._most = max(1, _BYTES_AT_ONCE * self._length // (1 + size * bytes_of(batch)))
 
-    def take(self, count: int) -> Tensor:
-        while len(self._rest) < count:
+    def take(self, left: int) -> Batch:
+        """Return the next minibatch.
+
+        Args:
+            left: How many there are still to be, with this one.
+        """
+        if self._size == self._length:
+            return self._batch
+        if not self._ready:
+            count = min(self._fill(), self._most, left)
+            rows, self._rest = self._rest[: count * self._size], self._rest[count * self._size :]
+            chosen = select(self._batch, rows)
+            self._ready = [chosen] if count == 1 else pieces(chosen, self._size, count)[::-1]
+        return self._ready.pop()
+
+    def _fill(self) -> int:
+        """Add epochs until there are rows for a minibatch, and return for how many there are."""
+        while len(self._rest) < self._size:
             if self._shuffle:
                 epoch = torch.randperm(self._length, generator=self._generator)
             else:
                 epoch = torch.arange(self._length)
             self._rest = torch.cat((self._rest, epoch))
-        taken, self._rest = self._rest[:count], self._rest[count:]
-        return taken
+        return len(self._rest) // self._size
 
 
 def minibatches(
@@ -155,9 +205,8 @@ def minibatches(
         counts = [-(-length * num_epochs // sizes[i]) for i, length in lengths.items() if length]
         num_total_minibatches = max(counts, default=0)
     shuffle = shuffle and any(sizes[i] < length for i, length in lengths.items())
-    streams = {i: _Stream(length, shuffle, generator) for i, length in lengths.items() if length}
-    for _ in range(num_total_minibatches):
-        yield {
-            i: batches[i] if sizes[i] == lengths[i] else select(batches[i], stream.take(sizes[i]))
-            for i, stream in streams.items()
-        }
+    streams = {
+        i: _Stream(batches[i], sizes[i], shuffle, generator) for i, length in lengths.items() if length
+    }
+    for left in range(num_total_minibatches, 0, -1):
+        yield {i: stream.take(left) for i, stream in streams.items()}

@@ -64,7 +64,10 @@ class ActionSource:
         if self._made is None or not self._made.is_of(networks):
             self._made = dense_pass_of(networks)
         self._pass = self._made
-        return self._pass is not None
+        if self._pass is None:
+            return False
+        self._pass.begin()
+        return True
 
     def forward(self, batch: dict[str, Any], explore: bool, t: int) -> dict[str, Any]:
         """Return the outputs of the module.

@@ -168,6 +168,8 @@ class MetricsLogger:
 
     def _absorb(self, place: dict[str, Any], given: Mapping[str, Any], path: tuple[str, ...]) -> None:
         for name, each in given.items():
+            if isinstance(each, Series) and not each.values:
+                continue  # nothing new
             own = place.get(name)
             if type(each) is dict and type(own) is dict:
                 self._absorb(own, each, (*path, name))
@@ -233,7 +235,7 @@ class MetricsLogger:
             KeyError: No such key, and no default.
         """
         found = self._find(parts(key))
-        if found is None or (found == {} and key is not None):
+        if found is None or (type(found) is dict and not found and key is not None):
             if default is not None:
                 return default
             known = sorted("/".join(path) for path, _ in walk(self.stats))

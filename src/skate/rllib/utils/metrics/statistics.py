@@ -141,6 +141,10 @@ class Statistic:
         return float(self) * float(other)
 
 
+#: What returns the only one of a single value.
+_OF_ONE = (np.mean, np.min, np.max, np.sum)
+
+
 class Series(Statistic):
     """A statistic that keeps its values, the newest ``window`` of them.
 
@@ -187,6 +191,11 @@ class Series(Statistic):
             super().absorb(other)
 
     def peek(self) -> Any:
+        if len(self.values) == 1 and type(self).combine in _OF_ONE:
+            # Most series of a training step, for which arrays take many times longer.
+            value = plain(self.values[0])
+            if type(value) is float or type(value) is int:
+                return float(value) if type(self).combine is np.mean else value
         values = np.asarray(plain_list(self.values))
         if values.dtype.kind == "f":
             values = values[~np.isnan(values)] if values.ndim == 1 else values

@@ -21,6 +21,7 @@ from skate.rllib.algorithms.dqn.default_dqn_rl_module import (
 from skate.rllib.algorithms.dqn.dqn_catalog import DQNCatalog
 from skate.rllib.core.columns import Columns
 from skate.rllib.core.models.base import ENCODER_OUT
+from skate.rllib.core.models.torch.dense_pass import PlainCalls
 from skate.rllib.core.models.torch.heads import TorchMLPHead
 from skate.rllib.core.models.torch.noisy import noise_in
 from skate.rllib.core.models.torch.primitives import TorchMLP, is_watched
@@ -42,6 +43,7 @@ class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
 
     def __init__(self, *args: Any, catalog_class: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs, catalog_class=catalog_class or DQNCatalog)
+        self._plain_calls = PlainCalls()
 
     def _forward_inference(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         with torch.no_grad():
@@ -126,9 +128,16 @@ class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
     def _qf_forward_helper(
         self, batch: dict[str, Any], encoder: Any, heads: tuple[Any, Any]
     ) -> dict[str, Any]:
-        embedded = encoder(batch)[ENCODER_OUT]
-        advantages: Tensor = heads[0](embedded)
-        value: Tensor | None = None if heads[1] is None else heads[1](embedded)
+        call = self._plain_calls
+        embedded = call(encoder, batch.get(Columns.OBS))
+        if embedded is None:
+            embedded = encoder(batch)[ENCODER_OUT]
+        advantages = call(heads[0], embedded)
+        if advantages is None:
+            advantages = heads[0](embedded)
+        value: Tensor | None = None if heads[1] is None else call(heads[1], embedded)
+        if value is None and heads[1] is not None:
+            value = heads[1](embedded)
         if self.num_atoms == 1:
             if value is None:
                 return {QF_PREDS: advantages}

@@ -102,9 +102,10 @@ class DQNTorchLearner(DQNLearner, TorchLearner):
 
 def discount_of(batch: dict[str, Any], gamma: float) -> Tensor:
     """Return the factor of the value after each row's steps; 0 where the episode terminated."""
-    alive: Tensor = 1.0 - batch[Columns.TERMINATEDS].float()
+    alive: Tensor = torch.rsub(batch[Columns.TERMINATEDS].float(), 1.0)
     steps = batch["n_step"] if "n_step" in batch else torch.ones_like(alive)
-    discount: Tensor = alive * gamma**steps
+    # The operators of tensors on the right of a number are functions of Python, which take longer than this.
+    discount: Tensor = alive * torch.pow(gamma, steps)
     return discount
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from skate.rllib.algorithms.ppo.ppo_learner import (
     LEARNER_RESULTS_KL_KEY,
@@ -52,22 +53,22 @@ class PPOTorchLearner(PPOLearner, TorchLearner):
         advantages = batch[Columns.ADVANTAGES]
         policy = module.get_train_action_dist_cls().from_logits(fwd_out[Columns.ACTION_DIST_INPUTS])
         ratio = torch.exp(policy.logp(batch[Columns.ACTIONS]) - batch[Columns.ACTION_LOGP])
-        clipped = torch.clamp(ratio, 1 - config.clip_param, 1 + config.clip_param)
-        surrogate = torch.minimum(advantages * ratio, advantages * clipped)
+        gains = surrogate = clipped_surrogate(advantages, ratio, config.clip_param)
+        rows: dict[str, Tensor] = {}
         entropy_coeff = self.entropy_coeff_schedulers_per_module[module_id].get_current_value()
-        losses = policy_losses = -surrogate
-        rows = {POLICY_LOSS_KEY: policy_losses}
         if entropy_coeff:
             rows[ENTROPY_KEY] = policy.entropy()
-            losses = losses - entropy_coeff * rows[ENTROPY_KEY]
+            gains = gains + entropy_coeff * rows[ENTROPY_KEY]
 
         if config.use_critic:
             values = module.compute_values(batch, embeddings=fwd_out.get(Columns.EMBEDDINGS))
-            errors = (values - batch[Columns.VALUE_TARGETS]) ** 2
-            bounded = torch.clamp(errors, 0, config.vf_clip_param)
-            losses = losses + config.vf_loss_coeff * bounded
+            errors = functional.mse_loss(values, batch[Columns.VALUE_TARGETS], reduction="none")
+            bounded = errors if config.vf_clip_param is None else errors.clamp_max(config.vf_clip_param)
+            losses = (bounded if config.vf_loss_coeff == 1.0 else config.vf_loss_coeff * bounded) - gains
             rows |= {VF_LOSS_KEY: bounded, LEARNER_RESULTS_VF_LOSS_UNCLIPPED_KEY: errors}
             self._values_of_last_minibatch[module_id] = (batch[Columns.VALUE_TARGETS], values.detach())
+        else:
+            losses = -gains
         total: Tensor = mean(losses)
 
         if config.use_kl_loss:
@@ -77,6 +78,7 @@ class PPOTorchLearner(PPOLearner, TorchLearner):
             total = total + self.curr_kl_coeffs_per_module[module_id] * mean(divergences)
         # Only the figures of an update's last minibatch are logged, so only their means are taken.
         means = {name: functools.partial(mean, values.detach()) for name, values in rows.items()}
+        means[POLICY_LOSS_KEY] = functools.partial(negative_mean, mean, surrogate.detach())
         means.setdefault(ENTROPY_KEY, functools.partial(mean_entropy, policy, mean))
         self.log_statistics(module_id, _ZEROS | means)
         return total
@@ -159,6 +161,28 @@ def advantages_of(
         lambda_=config.lambda_ if config.use_gae else 1.0,
     )
     return {Columns.ADVANTAGES: advantages, Columns.VALUE_TARGETS: advantages + values}
+
+
+def clipped_surrogate(advantages: Tensor, ratio: Tensor, bound: float) -> Tensor:
+    """Return the lesser of the advantages times the ratios and of them times the bounded ratios.
+
+    Its gradient by a ratio is the advantage where the ratio counts, and zero where its bound does. Derived by torch from a
+    minimum and a clamp it has the same bits, but takes several times as many operations.
+
+    Args:
+        advantages: One for each row.
+        ratio: The probability of the row's action, by that when it was chosen.
+        bound: How far ratios from 1 count.
+    """
+    free = advantages * ratio
+    bounded = advantages * ratio.detach().clamp(1 - bound, 1 + bound)
+    return torch.where(free <= bounded, free, bounded)
+
+
+def negative_mean(mean: Any, values: Tensor) -> Tensor:
+    """Return the mean of gains as a loss."""
+    found: Tensor = -mean(values)
+    return found
 
 
 @torch.no_grad()

@@ -85,11 +85,13 @@ class TorchCategorical(TorchDistribution):
         generator: torch.Generator | None = None,
         **kwargs: Any,
     ) -> Tensor:
-        scores = (self.logits if self.logits is not None else self.log_probs).detach()
+        scores = self.logits if self.logits is not None else self.log_probs
+        if scores.requires_grad:
+            scores = scores.detach()
         if sample_shape:
             scores = scores.expand(*sample_shape, *scores.shape)
         # The largest of logits plus Gumbel noise is distributed as the softmax of the logits.
-        noise = torch.empty(scores.shape, dtype=scores.dtype, device=scores.device)
+        noise = torch.empty_like(scores, memory_format=torch.contiguous_format)
         return (scores - noise.exponential_(generator=generator).log_()).argmax(-1)
 
     def rsample(

@@ -27,7 +27,7 @@ from skate.rllib.core.learner.learner import Learner
 from skate.rllib.core.learner.torch.adam_steps import step_all
 from skate.rllib.core.learner.torch.gradients import clip_gradients, global_norm
 from skate.rllib.core.learner.torch.plain_step import can_step_plainly, leaves_gradients_alone, plain_step
-from skate.rllib.core.rl_module.torch.torch_rl_module import to_tensors
+from skate.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule, to_tensors
 from skate.rllib.policy.sample_batch import MultiAgentBatch
 from skate.rllib.utils.metrics.logged_values import Deferred
 
@@ -253,19 +253,26 @@ class TorchLearner(Learner):
         steps = dict.fromkeys(batches, 0)
         count = 0
         losses: dict[str, Any] = {}
-        for minibatch in minibatches(
-            batches,
-            num_epochs=num_epochs,
-            minibatch_size=minibatch_size,
-            shuffle=shuffle_batch_per_epoch,
-            generator=self._generator,
-            steps_per_row={i: self._steps_per_row(i) for i in batches},
-            num_total_minibatches=num_total_minibatches,
-        ):
-            _, losses, _ = self._update(minibatch)
-            count += 1
-            for module_id, part in minibatch.items():
-                steps[module_id] += steps_in(part)
+        prepared = [each for each in map(_unwrapped, self.module.values()) if isinstance(each, TorchRLModule)]
+        for module in prepared:
+            module.begin_updates()
+        try:
+            for minibatch in minibatches(
+                batches,
+                num_epochs=num_epochs,
+                minibatch_size=minibatch_size,
+                shuffle=shuffle_batch_per_epoch,
+                generator=self._generator,
+                steps_per_row={i: self._steps_per_row(i) for i in batches},
+                num_total_minibatches=num_total_minibatches,
+            ):
+                _, losses, _ = self._update(minibatch)
+                count += 1
+                for module_id, part in minibatch.items():
+                    steps[module_id] += steps_in(part)
+        finally:
+            for module in prepared:
+                module.end_updates()
         self._flush_statistics(losses)
         for module_id, total in steps.items():
             mean = total / max(1, count)
@@ -407,6 +414,10 @@ class TorchLearner(Learner):
                 if isinstance(values.get("step"), np.ndarray | np.number | int | float):
                     values["step"] = torch.as_tensor(float(values["step"]))
             optimizer.load_state_dict({**saved["state"], "state": inner})
+
+
+def _unwrapped(module: Any) -> Any:
+    return module.unwrapped()
 
 
 def _to_numpy(value: Any) -> Any:

@@ -96,6 +96,10 @@ def fill(tensor: Tensor, name: Initializer, arguments: dict[str, Any] | None) ->
         initializer(tensor, **(arguments or {}))
 
 
+#: Where a layer has the hooks that see its calls.
+HOOKS = "_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks"
+
+
 def is_watched(layer: nn.Module) -> bool:
     """True if a hook of the layer, or a method of this object, wants to see its calls."""
     held = layer.__dict__

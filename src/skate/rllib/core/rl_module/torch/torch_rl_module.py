@@ -76,6 +76,12 @@ class TorchRLModule(nn.Module, RLModule):
         """
         return None
 
+    def begin_updates(self) -> None:
+        """Prepare for the minibatches of an update, within which nothing but numbers changes in the networks."""
+
+    def end_updates(self) -> None:
+        """Forget what `begin_updates` has prepared."""
+
     def has_methods_of(self, base: type, *names: str) -> bool:
         """True if no subclass, and no code that changes this object, has other methods than a class has."""
         kind, own = type(self), vars(self)
@@ -162,7 +168,9 @@ def to_tensors(columns: Mapping[str, Any], device: Any = None) -> dict[str, Any]
     moved: dict[str, Any] = {}
     stays = device is None or torch.device(device).type == "cpu"
     for name, value in columns.items():
-        if isinstance(value, Mapping):
+        if stays and type(value) is np.ndarray and value.dtype != object and value.flags.writeable:
+            moved[name] = torch.from_numpy(value)
+        elif isinstance(value, Mapping):
             moved[name] = to_tensors(value, device)
         elif isinstance(value, np.ndarray) and value.dtype != object:
             array = _writable(value)
