@@ -97,7 +97,8 @@ def run(name: str, side: str, folder: Path, budget_mb: int) -> dict[str, Any]:
         rows = query()
         seconds.append(round(time.perf_counter() - begin, 2))
     watch.end()
-    return {"rows": rows, "first_seconds": seconds[0], "seconds": seconds[1], "peak_mb": watch.peak >> 20}
+    times = {"first_seconds": seconds[0], "seconds": seconds[1]}
+    return {"rows": rows, **times, "peak_mb": watch.peak >> 20, **watch.parts}
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -10,15 +10,15 @@ import pyarrow as pa
 from skate.data.exchange.aggregate import AggregateKernel
 from skate.data.exchange.lists import Distinct, DistinctCount, ListValues
 from skate.data.exchange.measures import Counted, Measure, Moments, Plain
+from skate.data.relational.decimals import DIGITS
 from skate.data.relational.kinds import demand, is_text
 from skate.data.relational.refusals import Unproven
 
 #: The schemas of results, by everything they depend on.
 _schemas: dict[Any, pa.Schema] = {}
 _SCHEMAS_MAX = 256
-#: The digits of sums of decimals. Values with so many fewer digits as no number of rows has cannot overflow.
-_DIGITS = 38
-_DIGITS_OF_ROWS = 18
+#: As many rows as there are never.
+_ROWS = 10**18
 
 
 def result_schema(kernel: AggregateKernel, schema: pa.Schema) -> pa.Schema:
@@ -49,12 +49,20 @@ class Aggregates:
     """Translates aggregations of one frame, of groups or of all rows.
 
     Polars aggregates few simple expressions, each once; the results are computed from those, a row per group.
+
+    Args:
+        largest: the largest absolute values of some decimals, in units of their last digit.
+        rows: how many rows the frame has at most; None if that is unknown.
     """
 
-    def __init__(self, polars: Any, schema: pa.Schema, grouped: bool) -> None:
+    def __init__(
+        self, polars: Any, schema: pa.Schema, grouped: bool, largest: Mapping[str, int], rows: int | None
+    ) -> None:
         self.polars = polars
         self.schema = schema
         self.grouped = grouped
+        self._largest = largest
+        self._rows = _ROWS if rows is None else rows
         self._made: dict[tuple[Any, ...], Any] = {}
 
     @property
@@ -104,8 +112,8 @@ class Aggregates:
                 found = column.cast(polars.UInt64).sum()
             elif types.is_floating(kind):
                 return self._where_known(on, measure.ignore_nulls, self._sum_of_floats(on))
-            elif types.is_decimal(kind) and kind.precision <= _DIGITS - _DIGITS_OF_ROWS:
-                found = column.cast(polars.Decimal(_DIGITS, kind.scale)).sum()
+            elif types.is_decimal(kind) and self._sum_fits(on, kind):
+                found = column.cast(polars.Decimal(DIGITS, kind.scale)).sum()
             else:
                 raise Unproven(f"the sum of {kind}")
         elif function in ("min", "max"):
@@ -115,6 +123,10 @@ class Aggregates:
         else:
             raise Unproven(function)
         return self._where_known(on, measure.ignore_nulls, self._aggregated(found, function, on))
+
+    def _sum_fits(self, on: str, kind: pa.DataType) -> bool:
+        """True if no sum of decimals has too many digits."""
+        return self._largest.get(on, 10**kind.precision) * self._rows < 10**DIGITS
 
     def _sum_of_floats(self, on: str) -> Any:
         return self._aggregated(self.polars.col(on).cast(self.polars.Float64).sum(), "float sum", on)

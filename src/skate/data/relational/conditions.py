@@ -7,12 +7,15 @@ have a second condition here. Arithmetic happens in the type that Arrow's result
 from __future__ import annotations
 
 import datetime
+import decimal
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from skate.data.expressions.operations import Operation
 from skate.data.expressions.tree import AliasExpr, BinaryExpr, ColumnExpr, Expr, LiteralExpr, UnaryExpr
+from skate.data.relational import decimals
 from skate.data.relational.kinds import demand, is_text, polars_type
 from skate.data.relational.refusals import Unproven
 
@@ -24,17 +27,23 @@ _ARITHMETIC = {
     Operation.ADD: "__add__", Operation.SUB: "__sub__", Operation.MUL: "__mul__", Operation.DIV: "__truediv__",
 }  # fmt: skip
 _CONNECTIVES = {Operation.AND: "__and__", Operation.OR: "__or__"}
-_LITERALS = (bool, int, float, str, bytes, datetime.date)
+_LITERALS = (bool, int, float, str, bytes, datetime.date, decimal.Decimal)
 #: Integers up to this size are exact in every type of floats.
 _EXACT = 1 << 24
 
 
 class Translator:
-    """Translates expressions over the columns of a schema. Raises Unproven for those that may differ."""
+    """Translates expressions over the columns of a schema. Raises Unproven for those that may differ.
 
-    def __init__(self, polars: Any, schema: pa.Schema) -> None:
+    Args:
+        largest: the largest absolute values of some decimals, in units of their last digit; the others have all digits of
+            their types.
+    """
+
+    def __init__(self, polars: Any, schema: pa.Schema, largest: Mapping[str, int]) -> None:
         self.polars = polars
         self.schema = schema
+        self.largest = largest
         #: Types by the identity of their expressions, which are kept so that no other one gets it.
         self._kinds: dict[int, tuple[Expr, pa.DataType]] = {}
 
@@ -91,8 +100,11 @@ class Translator:
 
     def _comparison(self, expr: BinaryExpr) -> Any:
         kinds = [self.kind(child) for child in expr.children]
-        left, right = (self.value(child) for child in expr.children)
-        if not (kinds[0].equals(kinds[1]) or all(map(is_text, kinds))):
+        if any(map(pa.types.is_decimal, kinds)):
+            left, right = decimals.compared(self, expr)
+        else:
+            left, right = (self.value(child) for child in expr.children)
+        if not (kinds[0].equals(kinds[1]) or any(map(pa.types.is_decimal, kinds)) or all(map(is_text, kinds))):
             wide = self._common(expr)
             left, right = left.cast(wide), right.cast(wide)
         found = getattr(left, _COMPARISONS[expr.op])(right)
@@ -128,6 +140,8 @@ class Translator:
 
     def _arithmetic(self, expr: BinaryExpr) -> Any:
         kind = self.kind(expr)
+        if pa.types.is_decimal(kind):
+            return decimals.arithmetic(self, expr)
         kinds = [self.kind(child) for child in expr.children]
         left, right = (self.value(child) for child in expr.children)
         if pa.types.is_floating(kind):

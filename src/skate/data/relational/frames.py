@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -11,14 +12,15 @@ from skate.data.compute import Compute
 from skate.data.exchange.aggregate import AggregateKernel
 from skate.data.exchange.join import JoinKernel
 from skate.data.exchange.sort import SortKernel
-from skate.data.expressions.tree import LiteralExpr
+from skate.data.expressions.tree import Expr, LiteralExpr
 from skate.data.plan import operators as logical
+from skate.data.relational import decimals
 from skate.data.relational.aggregates import Aggregates, result_schema
 from skate.data.relational.conditions import Translator
 from skate.data.relational.csv_scans import Scans, is_csv_scan
 from skate.data.relational.held_rows import Place, RowBudget
 from skate.data.relational.join_filters import Inputs
-from skate.data.relational.kinds import demand, polars_types, supported, without_seconds
+from skate.data.relational.kinds import demand, polars_type, polars_types, supported, without_seconds
 from skate.data.relational.refusals import Unproven
 from skate.data.relational.unread import with_unread
 from skate.data.relational.used_columns import Columns
@@ -42,6 +44,8 @@ class Frame(NamedTuple):
         rows: how many rows it has at most, if no join multiplies them.
         is_scan: True if it is made of the rows of a source, one after the other.
         is_filtered: True if a filter may leave fewer rows.
+        largest: the largest absolute values of computed decimals, in units of their last digit.
+        is_held: True if it is made of few rows in memory.
     """
 
     lazy: Any
@@ -51,6 +55,19 @@ class Frame(NamedTuple):
     rows: int = 0
     is_scan: bool = False
     is_filtered: bool = False
+    largest: Mapping[str, int] = MappingProxyType({})
+    is_held: bool = False
+
+
+class Part(NamedTuple):
+    """Some files of one scan.
+
+    Attributes:
+        inputs: the place of the scan among the inputs of each union before it, the last union first.
+    """
+
+    inputs: tuple[int, ...]
+    paths: list[str]
 
 
 class Frames:
@@ -62,6 +79,7 @@ class Frames:
         join_inputs: what becomes of the inputs of joins.
         used: the columns that the plan uses of each step, by its id.
         first: the most rows to read of each source; None for all.
+        part: the files to read of one source, and nothing of the others; None for all.
     """
 
     def __init__(
@@ -72,6 +90,7 @@ class Frames:
         join_inputs: Inputs,
         used: dict[int, Columns],
         first: int | None = None,
+        part: Part | None = None,
     ) -> None:
         self.polars = polars
         self.budget = budget
@@ -79,10 +98,15 @@ class Frames:
         self.join_inputs = join_inputs
         self.used = used
         self.first = first
+        self.part = part
 
     def sampled(self, rows: int) -> Frames:
         """Return a translator of the same plans over the first rows of each source."""
         return Frames(self.polars, self.budget, self.scans, self.join_inputs, self.used, rows)
+
+    def parted(self, part: Part) -> Frames:
+        """Return a translator of the same plans over some files."""
+        return Frames(self.polars, self.budget, self.scans, self.join_inputs, self.used, None, part)
 
     def of(self, node: logical.Operator, place: Place = Place.LAST) -> Frame:
         """Translate a plan, or a part of it; `place` is what follows the part."""
@@ -111,7 +135,7 @@ class Frames:
         raise Unproven(node.name)
 
     def _over(self, frame: Frame) -> Translator:
-        return Translator(self.polars, frame.schema)
+        return Translator(self.polars, frame.schema, frame.largest)
 
     # -- sources
 
@@ -121,6 +145,7 @@ class Frames:
         if found is None:
             raise Unproven(node.name)
         paths, schema, columns = found
+        paths = paths if self.part is None else self.part.paths
         kinds = polars_types(self.polars, schema)
         # With the schema given, Polars reads no file before the run, and refuses files with other types then.
         known = kinds if len(kinds) == len(schema) else None
@@ -133,7 +158,7 @@ class Frames:
             lazy, rows = lazy.head(self.first), min(self.first, rows)
         is_filtered = node.predicate is not None
         if is_filtered:
-            lazy = lazy.filter(Translator(self.polars, schema).condition(node.predicate))
+            lazy = lazy.filter(Translator(self.polars, schema, {}).condition(node.predicate))
         if columns is not None:
             lazy, schema = lazy.select(columns), pa.schema([schema.field(name) for name in columns])
         return Frame(lazy, schema, rows=rows, is_scan=True, is_filtered=is_filtered)
@@ -160,6 +185,9 @@ class Frames:
         return Frame(lazy, schema, rows=whole.num_rows, is_scan=True)
 
     def _union(self, node: logical.Union, place: Place) -> Frame:
+        if self.part is not None:
+            at, *left = self.part.inputs
+            return self.parted(Part(tuple(left), self.part.paths)).of(node.inputs[at], place)
         inputs = [self.of(each, place) for each in node.inputs]
         schema = inputs[0].schema
         if any(not each.schema.equals(schema) for each in inputs):
@@ -183,17 +211,29 @@ class Frames:
         if node.drop:
             return before._replace(lazy=before.lazy.drop(node.drop), schema=schema)
         if node.renames:
-            return before._replace(lazy=before.lazy.rename(dict(node.renames)), schema=schema)
+            new = dict(node.renames)
+            largest = {new.get(name, name): value for name, value in before.largest.items()}
+            return before._replace(lazy=before.lazy.rename(new), schema=schema, largest=largest)
         if any(name.startswith("*") for name, _ in node.columns):
             raise Unproven(node.name)
         if not node.keep and all(type(each) is LiteralExpr for _, each in node.columns):
             raise Unproven(node.name)
         over = self._over(before)
-        made = [over.value(each).alias(name) for name, each in node.columns]
+        made = [self._computed(over, each).alias(name) for name, each in node.columns]
         if len({name for name, _ in node.columns}) < len(made):
             raise Unproven(node.name)
         lazy = before.lazy.with_columns(made) if node.keep else before.lazy.select(made)
-        return before._replace(lazy=lazy.select(schema.names), schema=schema)
+        largest = dict(before.largest) if node.keep else {}
+        for name, each in node.columns:
+            largest.pop(name, None)
+            if pa.types.is_decimal(over.kind(each)):
+                largest[name] = decimals.largest(over, each)
+        return before._replace(lazy=lazy.select(schema.names), schema=schema, largest=largest)
+
+    def _computed(self, over: Translator, expr: Expr) -> Any:
+        """Return the values of an expression; decimals have the digits of Arrow's type."""
+        value, kind = over.value(expr), over.kind(expr)
+        return value.cast(polars_type(self.polars, kind)) if pa.types.is_decimal(kind) else value
 
     # -- over all rows
 
@@ -235,7 +275,8 @@ class Frames:
         if len(set(names)) < len(names):
             raise Unproven("columns with one name")
         before = self._counted(before, [*kernel.keys, *(each.on for each in kernel.aggregations if each.on)])
-        aggregates = Aggregates(self.polars, before.schema, bool(kernel.keys))
+        rows = before.rows if before.is_scan else None
+        aggregates = Aggregates(self.polars, before.schema, bool(kernel.keys), before.largest, rows)
         results = [aggregates.result(each).alias(each.name) for each in kernel.aggregations]
         schema = result_schema(kernel, before.schema)
         if not kernel.keys:
