@@ -6,7 +6,7 @@ import base64
 import enum
 import pickle
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -17,6 +17,8 @@ from skate.data.block.names import known
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
+
+Made = TypeVar("Made", bound="Preprocessor")
 
 #: Classes that serialize their own fields, by registered identifier.
 REGISTERED: dict[str, type[Preprocessor]] = {}
@@ -73,7 +75,7 @@ class Preprocessor:
     #: What the preprocessor has learnt; empty before `fit`.
     stats_: dict[str, Any]
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+    def __new__(cls: type[Made], *args: Any, **kwargs: Any) -> Made:
         made = super().__new__(cls)
         made.stats_ = {}
         return made
