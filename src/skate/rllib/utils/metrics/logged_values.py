@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Collection
 from typing import Any
 
+import numpy as np
+
 
 def plain(value: Any) -> Any:
     """Return a number for a tensor or an array of one element; other values as they are."""
@@ -55,3 +57,23 @@ def plain_list(values: Collection[Any]) -> list[Any]:
 def is_nan(value: Any) -> bool:
     """True if the value is a number and not one."""
     return isinstance(value, float) and math.isnan(value)
+
+
+#: What returns the only one of a single value.
+_OF_ONE = (np.mean, np.min, np.max, np.sum)
+
+
+def of_one(combine: Any, value: Any) -> float | int | None:
+    """Return what a function of numpy makes of a single number, the usual case, in a small part of its time.
+
+    Args:
+        combine: The function.
+        value: The number, or a figure that is one.
+
+    Returns:
+        None for other functions and other values.
+    """
+    number = plain(value)
+    if combine not in _OF_ONE or (type(number) is not float and type(number) is not int):
+        return None
+    return float(number) if combine is np.mean else number
