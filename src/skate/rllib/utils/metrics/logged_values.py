@@ -63,17 +63,18 @@ def is_nan(value: Any) -> bool:
 _OF_ONE = (np.mean, np.min, np.max, np.sum)
 
 
-def of_one(combine: Any, value: Any) -> float | int | None:
-    """Return what a function of numpy makes of a single number, the usual case, in a small part of its time.
+def reduced(combine: Callable[[Any], Any], values: Collection[Any]) -> Any:
+    """Return what a function of numpy makes of values, without those that are not numbers; NaN if none is left.
 
     Args:
         combine: The function.
-        value: The number, or a figure that is one.
-
-    Returns:
-        None for other functions and other values.
+        values: Numbers, arrays, or figures that are numbers.
     """
-    number = plain(value)
-    if combine not in _OF_ONE or (type(number) is not float and type(number) is not int):
-        return None
-    return float(number) if combine is np.mean else number
+    numbers = plain_list(values)
+    if len(numbers) == 1 and combine in _OF_ONE and type(numbers[0]) in (float, int):
+        # Most series of a training step, for which arrays take many times longer.
+        return float(numbers[0]) if combine is np.mean else numbers[0]
+    array = np.asarray(numbers)
+    if array.dtype.kind == "f":
+        array = array[~np.isnan(array)] if array.ndim == 1 else array
+    return plain(combine(array)) if len(array) else math.nan

@@ -15,15 +15,8 @@ from typing import Any, ClassVar, SupportsFloat
 
 import numpy as np
 
-from skate.rllib.utils.metrics.logged_values import (
-    NUMBERS,
-    SHIPPED,
-    detached,
-    is_nan,
-    of_one,
-    plain,
-    plain_list,
-)
+from skate.rllib.utils.metrics import logged_values
+from skate.rllib.utils.metrics.logged_values import NUMBERS, SHIPPED, detached, is_nan, plain, plain_list
 
 DEFAULT_EMA_COEFF = 0.01
 DEFAULT_PERCENTILES = (0, 50, 75, 90, 95, 99, 100)
@@ -195,12 +188,7 @@ class Series(Statistic):
             super().absorb(other)
 
     def peek(self) -> Any:
-        if len(self.values) == 1 and (alone := of_one(type(self).combine, self.values[0])) is not None:
-            return alone
-        values = np.asarray(plain_list(self.values))
-        if values.dtype.kind == "f":
-            values = values[~np.isnan(values)] if values.ndim == 1 else values
-        return plain(type(self).combine(values)) if len(values) else math.nan
+        return logged_values.reduced(type(self).combine, self.values)
 
     def reduce(self) -> Any:
         value = self.peek()
