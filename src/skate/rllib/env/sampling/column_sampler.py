@@ -96,12 +96,8 @@ class ColumnSampler:
         keeps_outs = source.prepare(explore and is_plain and not random_actions)
         fragment = _Fragment(num_steps, count, block, keeps_outs)
         for_env = None if self.actions.keeps else self.actions.for_env
-        # Observations that are rows already are joined in place, in half of the time of an assignment.
-        joins = self.observations.is_copy and block.ndim > 2
-        lanes = block.reshape(num_steps + 1, -1, *block.shape[3:]) if joins else block
-        lengths = {block.shape[2]} if joins else set()
+        lanes, lengths = self._joined(block)
         state_in = self._state_as_arrays()
-        # Views of all rows at once, since each one on its own takes twice as long.
         seen = torch.from_numpy(block).unbind(0)
         out: dict[str, Any]
         for index in range(num_steps):
@@ -115,7 +111,7 @@ class ColumnSampler:
                 drawn = source.actions(out, explore).cpu().numpy()
             step = self.lanes.step(drawn if for_env is None else for_env(drawn))
             fragment.add(index, out, drawn, step)
-            if joins and {*map(len, step.observations)} == lengths:
+            if lengths and {*map(len, step.observations)} == lengths:
                 np.concatenate(step.observations, out=lanes[index + 1], casting="unsafe")
             else:
                 self.observations.write(block[index + 1], step.observations)
@@ -133,6 +129,16 @@ class ColumnSampler:
         if explore and self.with_logp:
             self._add_logp(columns)
         return Rollout(columns, fragment.valid(), fragment.next_obs(), state_in, 0, fragment.restarted)
+
+    def _joined(self, block: np.ndarray) -> tuple[np.ndarray, set[int]]:
+        """Return a block with the lanes of each step one after the other, and the only length of their observations.
+
+        Observations that are rows already are joined in place, in half of the time of an assignment. Of others there is
+        no length.
+        """
+        if not self.observations.is_copy or block.ndim == 2:
+            return block, set()
+        return block.reshape(len(block), -1, *block.shape[3:]), {block.shape[2]}
 
     def _state_as_arrays(self) -> dict[str, Any] | None:
         if self.state is None:

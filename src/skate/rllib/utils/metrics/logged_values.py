@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Collection
 from typing import Any
 
+import numpy as np
+
 
 def plain(value: Any) -> Any:
     """Return a number for a tensor or an array of one element; other values as they are."""
@@ -55,3 +57,24 @@ def plain_list(values: Collection[Any]) -> list[Any]:
 def is_nan(value: Any) -> bool:
     """True if the value is a number and not one."""
     return isinstance(value, float) and math.isnan(value)
+
+
+#: What returns the only one of a single value.
+_OF_ONE = (np.mean, np.min, np.max, np.sum)
+
+
+def reduced(combine: Callable[[Any], Any], values: Collection[Any]) -> Any:
+    """Return what a function of numpy makes of values, without those that are not numbers; NaN if none is left.
+
+    Args:
+        combine: The function.
+        values: Numbers, arrays, or figures that are numbers.
+    """
+    numbers = plain_list(values)
+    if len(numbers) == 1 and combine in _OF_ONE and type(numbers[0]) in (float, int):
+        # Most series of a training step, for which arrays take many times longer.
+        return float(numbers[0]) if combine is np.mean else numbers[0]
+    array = np.asarray(numbers)
+    if array.dtype.kind == "f":
+        array = array[~np.isnan(array)] if array.ndim == 1 else array
+    return plain(combine(array)) if len(array) else math.nan

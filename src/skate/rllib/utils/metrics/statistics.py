@@ -15,6 +15,7 @@ from typing import Any, ClassVar, SupportsFloat
 
 import numpy as np
 
+from skate.rllib.utils.metrics import logged_values
 from skate.rllib.utils.metrics.logged_values import NUMBERS, SHIPPED, detached, is_nan, plain, plain_list
 
 DEFAULT_EMA_COEFF = 0.01
@@ -141,10 +142,6 @@ class Statistic:
         return float(self) * float(other)
 
 
-#: What returns the only one of a single value.
-_OF_ONE = (np.mean, np.min, np.max, np.sum)
-
-
 class Series(Statistic):
     """A statistic that keeps its values, the newest ``window`` of them.
 
@@ -191,15 +188,7 @@ class Series(Statistic):
             super().absorb(other)
 
     def peek(self) -> Any:
-        if len(self.values) == 1 and type(self).combine in _OF_ONE:
-            # Most series of a training step, for which arrays take many times longer.
-            value = plain(self.values[0])
-            if type(value) is float or type(value) is int:
-                return float(value) if type(self).combine is np.mean else value
-        values = np.asarray(plain_list(self.values))
-        if values.dtype.kind == "f":
-            values = values[~np.isnan(values)] if values.ndim == 1 else values
-        return plain(type(self).combine(values)) if len(values) else math.nan
+        return logged_values.reduced(type(self).combine, self.values)
 
     def reduce(self) -> Any:
         value = self.peek()
