@@ -15,6 +15,7 @@ class ModuleChanges:
     config: Any
     learner_group: Any
     env_runner_group: Any
+    evaluation: Any
 
     if TYPE_CHECKING:
 
@@ -69,12 +70,15 @@ class ModuleChanges:
                 new_should_module_be_updated=new_should_module_be_updated,
             )
         changes = _changes(new_agent_to_module_mapping_fn, new_should_module_be_updated)
-        with self.config.thawed() as config:
-            config.multi_agent(policies={**config.policies, module_id: PolicySpec()}, **changes)
-            if config_overrides:
-                config.multi_agent(algorithm_config_overrides_per_module={module_id: dict(config_overrides)})
-            if specs is not None:
-                config.rl_module(rl_module_spec=specs)
+        for each in self._configs(add_to_eval_env_runners):
+            with each.thawed() as config:
+                config.multi_agent(policies={**config.policies, module_id: PolicySpec()}, **changes)
+                if config_overrides:
+                    config.multi_agent(
+                        algorithm_config_overrides_per_module={module_id: dict(config_overrides)}
+                    )
+                if specs is not None:
+                    config.rl_module(rl_module_spec=specs)
         acting = dataclasses.replace(module_spec, inference_only=True)
 
         def add(runner: Any) -> Any:
@@ -124,11 +128,12 @@ class ModuleChanges:
                 module_id, new_should_module_be_updated=new_should_module_be_updated
             )
         changes = _changes(new_agent_to_module_mapping_fn, new_should_module_be_updated)
-        with self.config.thawed() as config:
-            left = {name: policy for name, policy in config.policies.items() if name != module_id}
-            config.multi_agent(policies=left, **changes)
-            if specs is not None:
-                config.rl_module(rl_module_spec=specs)
+        for each in self._configs(remove_from_eval_env_runners):
+            with each.thawed() as config:
+                left = {name: policy for name, policy in config.policies.items() if name != module_id}
+                config.multi_agent(policies=left, **changes)
+                if specs is not None:
+                    config.rl_module(rl_module_spec=specs)
 
         def remove(runner: Any) -> None:
             runner.module.remove_module(module_id)
@@ -137,6 +142,11 @@ class ModuleChanges:
 
         self._in_runners(remove, remove_from_env_runners, remove_from_eval_env_runners)
         return specs
+
+    def _configs(self, evaluating: bool) -> list[Any]:
+        """Return the configurations that runners are made anew from: that of training, and that of evaluation."""
+        ours = self.evaluation.config if evaluating and self.eval_env_runner_group is not None else None
+        return [self.config] if ours is None or ours is self.config else [self.config, ours]
 
     def _in_runners(self, change: Callable[[Any], Any], training: bool, evaluating: bool) -> None:
         """Change the modules of runners, and send all runners the weights."""
