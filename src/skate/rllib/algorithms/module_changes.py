@@ -58,8 +58,7 @@ class ModuleChanges:
             ValueError: The id is taken, or the module would be nowhere.
         """
         self._check_place(module_id, add_to_learners or add_to_env_runners or add_to_eval_env_runners)
-        # A runner that is made anew builds the module with these settings too.
-        settings = self.config._model_config_of(module_spec, module_id)
+        settings = self.config._model_config_of(module_spec, module_id)  # as a runner made anew has them
         module_spec = dataclasses.replace(module_spec, model_config=settings)
         specs = None
         if add_to_learners:
@@ -70,15 +69,12 @@ class ModuleChanges:
                 new_should_module_be_updated=new_should_module_be_updated,
             )
         changes = _changes(new_agent_to_module_mapping_fn, new_should_module_be_updated)
+        name = "algorithm_config_overrides_per_module"
+        own = {name: {module_id: dict(config_overrides)}} if config_overrides else {}
         for each in self._configs(add_to_eval_env_runners):
             with each.thawed() as config:
-                config.multi_agent(policies={**config.policies, module_id: PolicySpec()}, **changes)
-                if config_overrides:
-                    config.multi_agent(
-                        algorithm_config_overrides_per_module={module_id: dict(config_overrides)}
-                    )
-                if specs is not None:
-                    config.rl_module(rl_module_spec=specs)
+                config.multi_agent(policies={**config.policies, module_id: PolicySpec()}, **changes, **own)
+                config.rl_module(rl_module_spec=specs) if specs is not None else None
         acting = dataclasses.replace(module_spec, inference_only=True)
 
         def add(runner: Any) -> Any:
