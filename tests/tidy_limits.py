@@ -88,6 +88,7 @@ MANY_PARAMETERS: dict[str, int] = {
     "src/skate/rllib/core/models/torch/primitives.py::TorchCNN.__init__": 9,
     "src/skate/rllib/core/models/torch/primitives.py::TorchMLP.__init__": 17,
     "src/skate/rllib/env/single_agent_episode.py::SingleAgentEpisode.__init__": 15,
+    "src/skate/rllib/flow/runner_calls.py::RunnerCalls.foreach_env_runner_async_fetch_ready": 9,
     "src/skate/rllib/scripts/experiments.py::run_rllib_example_script_experiment": 10,
     "src/skate/rllib/utils/replay_buffers/multi_agent_episode_buffer.py::MultiAgentEpisodeReplayBuffer.sample": 9,
     "src/skate/serve/api.py::run": 10,

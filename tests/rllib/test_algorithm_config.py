@@ -16,6 +16,7 @@ import pytest
 from skate import cloudpickle
 from skate.rllib.algorithms import DQNConfig, PPOConfig, SACConfig, registry
 from skate.rllib.algorithms.algorithm_config import AlgorithmConfig, NotProvided
+from skate.rllib.env.multi_agent_env import make_multi_agent
 from skate.rllib.policy.policy import PolicySpec
 
 #: Fields, methods and defaults of Ray 2.60, made from it once; objects of classes by the name of their class.
@@ -209,6 +210,12 @@ def test_modules_of_several_agents() -> None:
         config.multi_agent(policies={""})
     with pytest.raises(ValueError, match="must be a PolicySpec or None"):
         config.multi_agent(policies={"a": 3})
+
+
+def test_one_module_of_agents_that_are_all_alike() -> None:
+    env = make_multi_agent("CartPole-v1")({"num_agents": 2})
+    spec = PPOConfig().get_multi_rl_module_spec(env=env).rl_module_specs["default_policy"]
+    assert spec.observation_space == env.observation_spaces[0] and spec.action_space.n == 2
 
 
 def test_the_configuration_of_evaluation() -> None:

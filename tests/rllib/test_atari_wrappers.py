@@ -12,6 +12,7 @@ from skate.rllib.env.wrappers.atari_wrappers import (
     ClippedRewards,
     EpisodicLife,
     NormalizedImages,
+    is_atari,
     wrap_atari_for_new_api_stack,
 )
 
@@ -69,3 +70,8 @@ def test_the_whole_preprocessing(framestack: int | None, monkeypatch: pytest.Mon
     assert reward == 1.0 and np.all(frames[..., -1] == -0.75)
     if framestack:
         assert np.all(frames[..., 0] == -1.0)
+
+
+def test_games_are_known_by_their_names_and_images() -> None:
+    assert is_atari("ale_py:ALE/Pong-v5") and is_atari("ALE/Pong-v5") and not is_atari("CartPole-v1")
+    assert not is_atari(gym.make("CartPole-v1")) and not is_atari(Lives())

@@ -15,6 +15,7 @@ class ModuleChanges:
     config: Any
     learner_group: Any
     env_runner_group: Any
+    evaluation: Any
 
     if TYPE_CHECKING:
 
@@ -57,8 +58,7 @@ class ModuleChanges:
             ValueError: The id is taken, or the module would be nowhere.
         """
         self._check_place(module_id, add_to_learners or add_to_env_runners or add_to_eval_env_runners)
-        # A runner that is made anew builds the module with these settings too.
-        settings = self.config._model_config_of(module_spec, module_id)
+        settings = self.config._model_config_of(module_spec, module_id)  # as a runner made anew has them
         module_spec = dataclasses.replace(module_spec, model_config=settings)
         specs = None
         if add_to_learners:
@@ -69,12 +69,12 @@ class ModuleChanges:
                 new_should_module_be_updated=new_should_module_be_updated,
             )
         changes = _changes(new_agent_to_module_mapping_fn, new_should_module_be_updated)
-        with self.config.thawed() as config:
-            config.multi_agent(policies={**config.policies, module_id: PolicySpec()}, **changes)
-            if config_overrides:
-                config.multi_agent(algorithm_config_overrides_per_module={module_id: dict(config_overrides)})
-            if specs is not None:
-                config.rl_module(rl_module_spec=specs)
+        name = "algorithm_config_overrides_per_module"
+        own = {name: {module_id: dict(config_overrides)}} if config_overrides else {}
+        for each in self._configs(add_to_eval_env_runners):
+            with each.thawed() as config:
+                config.multi_agent(policies={**config.policies, module_id: PolicySpec()}, **changes, **own)
+                config.rl_module(rl_module_spec=specs) if specs is not None else None
         acting = dataclasses.replace(module_spec, inference_only=True)
 
         def add(runner: Any) -> Any:
@@ -124,11 +124,12 @@ class ModuleChanges:
                 module_id, new_should_module_be_updated=new_should_module_be_updated
             )
         changes = _changes(new_agent_to_module_mapping_fn, new_should_module_be_updated)
-        with self.config.thawed() as config:
-            left = {name: policy for name, policy in config.policies.items() if name != module_id}
-            config.multi_agent(policies=left, **changes)
-            if specs is not None:
-                config.rl_module(rl_module_spec=specs)
+        for each in self._configs(remove_from_eval_env_runners):
+            with each.thawed() as config:
+                left = {name: policy for name, policy in config.policies.items() if name != module_id}
+                config.multi_agent(policies=left, **changes)
+                if specs is not None:
+                    config.rl_module(rl_module_spec=specs)
 
         def remove(runner: Any) -> None:
             runner.module.remove_module(module_id)
@@ -137,6 +138,11 @@ class ModuleChanges:
 
         self._in_runners(remove, remove_from_env_runners, remove_from_eval_env_runners)
         return specs
+
+    def _configs(self, evaluating: bool) -> list[Any]:
+        """Return the configurations that runners are made anew from: that of training, and that of evaluation."""
+        ours = self.evaluation.config if evaluating and self.eval_env_runner_group is not None else None
+        return [self.config] if ours is None or ours is self.config else [self.config, ours]
 
     def _in_runners(self, change: Callable[[Any], Any], training: bool, evaluating: bool) -> None:
         """Change the modules of runners, and send all runners the weights."""

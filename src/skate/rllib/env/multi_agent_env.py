@@ -238,8 +238,7 @@ def make_multi_agent(env_name_or_creator: str | Callable[[Any], Any]) -> type[Mu
         """Independent copies of one environment, one for each agent."""
 
         def __init__(self, config: Any = None) -> None:
-            # A copy with the numbers of the runner and the lane, if it has them.
-            settings: Any = {} if config is None else copy.deepcopy(config)
+            settings: Any = {} if config is None else copy.deepcopy(config)  # knows its runner and lane
             count = settings.pop("num_agents", 1)
             if isinstance(env_name_or_creator, str):
                 self.envs = [gym.make(env_name_or_creator) for _ in range(count)]

@@ -60,7 +60,7 @@ class RunnerCalls:
         if self._remote is None:
             return 0
         most = int(getattr(self.config, "max_requests_in_flight_per_env_runner", 1))
-        return self._remote.ask_each(func, kwargs, tag, remote_worker_ids, most)
+        return int(self._remote.ask_each(func, kwargs, tag, remote_worker_ids, most))
 
     def fetch_ready_async_reqs(
         self,

@@ -63,6 +63,7 @@ def convert_to_tensor(data: Any, framework: str, device: Any = None) -> Any:
     """
     if framework != "torch":
         raise NotImplementedError(f'framework="{framework}" was asked for; only "torch" is available')
+    # Imported here because this module is imported without torch.
     from skate.rllib.core.models.torch.tensor_functions import convert_to_torch_tensor
 
     return convert_to_torch_tensor(data, device=device)

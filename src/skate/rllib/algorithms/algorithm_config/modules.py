@@ -182,7 +182,12 @@ class ModuleSpecs(BatchSizes, FluentMethods):
         single = getattr(env, "single_observation_space", None)
         if single is not None:
             return self.observation_space or single, self.action_space or env.single_action_space
-        return self.observation_space or env.observation_space, self.action_space or env.action_space
+        observations, actions = env.observation_space, env.action_space
+        by_agent = list((getattr(env, "observation_spaces", None) or {}).values())
+        if observations is None and by_agent and all(each == by_agent[0] for each in by_agent):
+            # Agents that are all alike, and one module for them.
+            observations, actions = by_agent[0], actions or next(iter(env.action_spaces.values()))
+        return self.observation_space or observations, self.action_space or actions
 
     def get_config_for_module(self, module_id: str) -> Any:
         """Return the configuration of one module: this one, with the module's own settings over it."""

@@ -64,6 +64,18 @@ class NormalizedImages(gym.ObservationWrapper[Any, Any, Any]):
         return frame.reshape(self.observation_space.shape)
 
 
+def is_atari(env: Any) -> bool:
+    """Return True for an environment of Atari, or for the name of one, whose observations are images.
+
+    Args:
+        env: An environment, or its id.
+    """
+    if isinstance(env, str):
+        return env.startswith(("ALE/", "ale_py:"))
+    shape = getattr(env.observation_space, "shape", None)
+    return (shape is None or len(shape) > 2) and "AtariEnv<ALE" in str(env)
+
+
 def wrap_atari_for_new_api_stack(
     env: gym.Env[Any, Any],
     dim: int = 64,
