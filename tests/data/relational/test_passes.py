@@ -18,7 +18,7 @@ from skate.data.exchange.aggregate import AggregateKernel
 from skate.data.expressions import col
 from skate.data.plan.rules import optimized
 from skate.data.relational import passes, stages
-from skate.data.relational.frames import Frames, Part
+from skate.data.relational.frames import Frames
 from skate.data.relational.held_bytes import flowing_bytes
 from skate.data.relational.passes import Passes
 from tests.data.relational.both_ways import check, is_staged, whole
@@ -129,35 +129,6 @@ def test_a_filter_leaves_fewer_passes(
     none = rows.filter(expr=col("value") < -1).sort("many")
     assert with_passes(monkeypatch, none, 8)
     check(none)
-
-
-@pytest.mark.parametrize("together", [0.0, 1e9])
-def test_few_files_are_read_at_a_time(
-    rows: Dataset, together: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[int] = []
-    parted = Frames.parted
-
-    def counted(frames: Frames, part: Part) -> Frames:
-        read.append(len(part.paths))
-        return parted(frames, part)
-
-    monkeypatch.setattr(Frames, "parted", counted)
-    monkeypatch.setattr(passes, "_READ", together)
-    for plan in (rows.sort("many"), rows.groupby("many").aggregate(Sum("value"))):
-        del read[:]
-        assert with_passes(monkeypatch, plan, 4)
-        check(plan, exact=False)
-        assert read == ([3] if together else [1, 1, 1])
-
-
-def test_unions_keep_the_order_of_equal_keys(rows: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Rows of one key come from three inputs, two of which are one scan."""
-    late = rows.filter(expr=col("value") > 500)
-    both = rows.union(late, rows.with_column("value", col("value") + 1)).sort("text")
-    monkeypatch.setattr(passes, "_SLACK", 100)
-    assert with_passes(monkeypatch, both, 7)
-    check(both)
 
 
 def test_many_rows_of_one_key(rows: Dataset, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,9 @@ from skate.data.aggregate import Count, CountDistinct, Max, Mean, Min, Std, Sum,
 from skate.data.exchange.aggregate import AggregateKernel
 from skate.data.exchange.join import TYPES
 from skate.data.expressions import col, lit
+from skate.data.plan.operators import Relational
+from skate.data.plan.rules import optimized
+from skate.data.relational.stages import with_stages
 from tests.data.relational.both_ways import check, is_staged
 
 some = settings(
@@ -104,7 +107,8 @@ def conditions(draw: Any, depth: int = 2) -> Any:
         return left & right if kind == "and" else left | right
     if kind == "columns":
         left, right = (
-            col(name) for name in draw(st.sampled_from(["ff", "gg", "fg", "ki", "sl", "tt", "if", "cc", "ck", "ic"]))
+            col(name)
+            for name in draw(st.sampled_from(["ff", "gg", "fg", "ki", "sl", "tt", "if", "cc", "ck", "ic"]))
         )
     elif kind == "sum":
         left, right = draw(computations()), lit(1)
@@ -236,14 +240,17 @@ def test_sums_of_decimals_are_exact() -> None:
         ends = ds.aggregate(Min("c"), Max("c"), Mean("c"))
         assert ends == {"min(c)": -large, "max(c)": large, "mean(c)": float(large) / 2}
         joined = ds.join(ds.select_columns(["k"]), "inner", 1, on=("k",)).groupby("k").aggregate(Sum("c"))
-        assert is_staged(joined) == (digits == 20), "a join may make any number of rows"
+        whole = with_stages(optimized(joined._plan), joined.context)
+        assert isinstance(whole, Relational) == (digits == 20), "a join may make any number of rows"
         check(joined)
 
 
 def test_arithmetic_of_decimals(tmp_path: Path) -> None:
     """Prices and discounts as in TPC-H: the sum of the products has more digits than the types have room for."""
     columns = {
-        "price": pa.array(map(decimal.Decimal, ("9999999999999.99", "-0.01", "12.30", "7")), pa.decimal128(15, 2)),
+        "price": pa.array(
+            map(decimal.Decimal, ("9999999999999.99", "-0.01", "12.30", "7")), pa.decimal128(15, 2)
+        ),
         "part": pa.array([*map(decimal.Decimal, ("0.07", "-0.99", "0.10")), None], pa.decimal128(4, 2)),
         "text": ["a", "b", "a", "b"],
     }
@@ -258,9 +265,6 @@ def test_arithmetic_of_decimals(tmp_path: Path) -> None:
     sums = paid.rename_columns({"paid": "all"}).groupby("text").aggregate(Sum("all"), Min("all"), Mean("all"))
     assert is_staged(sums)
     check(sums, exact=False)
-    again = paid.with_column("paid", col("paid") - col("price")).groupby("text").aggregate(Sum("paid"))
-    assert is_staged(again)
-    check(again)
     ratio = ds.with_column("ratio", col("part") / col("price")).filter(expr=col("ratio") > 0)
     assert not is_staged(ratio), "Polars rounds another digit"
     check(ratio)

@@ -126,7 +126,7 @@ class Aggregates:
 
     def _sum_fits(self, on: str, kind: pa.DataType) -> bool:
         """True if no sum of decimals has too many digits."""
-        return self._largest.get(on, 10**kind.precision) * self._rows < 10**DIGITS
+        return bool(self._largest.get(on, 10**kind.precision - 1) * self._rows < 10**DIGITS)
 
     def _sum_of_floats(self, on: str) -> Any:
         return self._aggregated(self.polars.col(on).cast(self.polars.Float64).sum(), "float sum", on)

@@ -104,7 +104,9 @@ class Translator:
             left, right = decimals.compared(self, expr)
         else:
             left, right = (self.value(child) for child in expr.children)
-        if not (kinds[0].equals(kinds[1]) or any(map(pa.types.is_decimal, kinds)) or all(map(is_text, kinds))):
+        if not (
+            kinds[0].equals(kinds[1]) or any(map(pa.types.is_decimal, kinds)) or all(map(is_text, kinds))
+        ):
             wide = self._common(expr)
             left, right = left.cast(wide), right.cast(wide)
         found = getattr(left, _COMPARISONS[expr.op])(right)

@@ -54,20 +54,21 @@ def largest(over: Any, expr: Expr) -> int:
     if type(expr) is AliasExpr:
         return largest(over, expr.expr)
     if type(expr) is ColumnExpr:
-        return min(most, over.largest.get(expr.name, most))
+        known: int = over.largest.get(expr.name, most)
+        return min(most, known)
     if type(expr) is LiteralExpr and type(expr.value) is int:
         return abs(expr.value)
     if type(expr) is LiteralExpr and type(expr.value) is decimal.Decimal:
-        with decimal.localcontext(prec=2 * DIGITS):
-            return int(abs(expr.value).scaleb(kind.scale))
+        return abs(int(expr.value.scaleb(kind.scale, decimal.Context(prec=2 * DIGITS))))
     if type(expr) is BinaryExpr and expr.op in _OPERATORS and pa.types.is_decimal(kind):
         left, right = (largest(over, child) for child in expr.children)
         if expr.op is Operation.MUL:
             return min(most, left * right)
         steps = [kind.scale - _scale(over.kind(child)) for child in expr.children]
-        return min(most, left * 10 ** steps[0] + right * 10 ** steps[1])
+        total: int = left * 10 ** steps[0] + right * 10 ** steps[1]
+        return min(most, total)
     return most
 
 
 def _scale(kind: pa.DataType) -> int:
-    return kind.scale if pa.types.is_decimal(kind) else 0
+    return int(kind.scale) if pa.types.is_decimal(kind) else 0

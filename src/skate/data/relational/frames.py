@@ -45,7 +45,6 @@ class Frame(NamedTuple):
         is_scan: True if it is made of the rows of a source, one after the other.
         is_filtered: True if a filter may leave fewer rows.
         largest: the largest absolute values of computed decimals, in units of their last digit.
-        is_held: True if it is made of few rows in memory.
     """
 
     lazy: Any
@@ -56,18 +55,6 @@ class Frame(NamedTuple):
     is_scan: bool = False
     is_filtered: bool = False
     largest: Mapping[str, int] = MappingProxyType({})
-    is_held: bool = False
-
-
-class Part(NamedTuple):
-    """Some files of one scan.
-
-    Attributes:
-        inputs: the place of the scan among the inputs of each union before it, the last union first.
-    """
-
-    inputs: tuple[int, ...]
-    paths: list[str]
 
 
 class Frames:
@@ -79,7 +66,6 @@ class Frames:
         join_inputs: what becomes of the inputs of joins.
         used: the columns that the plan uses of each step, by its id.
         first: the most rows to read of each source; None for all.
-        part: the files to read of one source, and nothing of the others; None for all.
     """
 
     def __init__(
@@ -90,7 +76,6 @@ class Frames:
         join_inputs: Inputs,
         used: dict[int, Columns],
         first: int | None = None,
-        part: Part | None = None,
     ) -> None:
         self.polars = polars
         self.budget = budget
@@ -98,15 +83,10 @@ class Frames:
         self.join_inputs = join_inputs
         self.used = used
         self.first = first
-        self.part = part
 
     def sampled(self, rows: int) -> Frames:
         """Return a translator of the same plans over the first rows of each source."""
         return Frames(self.polars, self.budget, self.scans, self.join_inputs, self.used, rows)
-
-    def parted(self, part: Part) -> Frames:
-        """Return a translator of the same plans over some files."""
-        return Frames(self.polars, self.budget, self.scans, self.join_inputs, self.used, None, part)
 
     def of(self, node: logical.Operator, place: Place = Place.LAST) -> Frame:
         """Translate a plan, or a part of it; `place` is what follows the part."""
@@ -145,7 +125,6 @@ class Frames:
         if found is None:
             raise Unproven(node.name)
         paths, schema, columns = found
-        paths = paths if self.part is None else self.part.paths
         kinds = polars_types(self.polars, schema)
         # With the schema given, Polars reads no file before the run, and refuses files with other types then.
         known = kinds if len(kinds) == len(schema) else None
@@ -185,9 +164,6 @@ class Frames:
         return Frame(lazy, schema, rows=whole.num_rows, is_scan=True)
 
     def _union(self, node: logical.Union, place: Place) -> Frame:
-        if self.part is not None:
-            at, *left = self.part.inputs
-            return self.parted(Part(tuple(left), self.part.paths)).of(node.inputs[at], place)
         inputs = [self.of(each, place) for each in node.inputs]
         schema = inputs[0].schema
         if any(not each.schema.equals(schema) for each in inputs):

@@ -17,7 +17,7 @@ from skate.data.exchange.aggregate import AggregateKernel
 from skate.data.exchange.sort import SortKernel
 from skate.data.plan import operators as logical
 from skate.data.relational.csv_scans import FirstRows
-from skate.data.relational.frames import Frame, Frames, Part, check_result
+from skate.data.relational.frames import Frame, Frames, check_result
 from skate.data.relational.held_bytes import flowing_bytes
 from skate.data.relational.held_rows import Place, RowBudget
 from skate.data.relational.join_filters import PlannedInputs
@@ -37,8 +37,6 @@ GROUPS_TIMES = 4
 _SAMPLE = 1 << 16
 #: A range may have this many times its share of the rows of a sort, because of rows with one key.
 _SLACK = 1.5
-#: The share of the budget that the files may have which are read together.
-_READ = 0.5
 
 
 class Passes:
@@ -70,65 +68,24 @@ class Passes:
     def frames(self, is_wanted: Callable[[], bool]) -> Iterator[Frame]:
         """Yield the frame of each part of the result, in order. Raises Unproven if a part does not fit into memory."""
         frames, before = self._before()
-        files = [frames.parted(part).of(self._plan.inputs[0], Place.GATED).lazy for part in self._parts()]
         name, is_down = self._first_key()
         key = frames.key(before, name)
         if is_down and pa.types.is_floating(before.schema.field(name).type):
             key, is_down = -key, False  # NaN comes after all numbers in either direction
-        names = self._used(before)
-        step = max(1, before.rows // _SAMPLE)
-        sampled = self._sampled(files, key, step, is_wanted)
+        sampled, step = self._sampled(before, key)
         ranges = self._ranges(sampled, step * len(sampled) / max(1, before.rows), is_down)
-        fit = self._fit(ranges, sampled, before.rows / self._count / step)
-        for each, fits in zip(ranges, fit, strict=True):
-            if not fits:
-                yield frames.held(self._plan.kernel, before._replace(lazy=each.of(before.lazy, key)))
-                continue
-            parts = [each.of(file, key).select(names) for file in files]
-            rows = before._replace(lazy=self._read(parts, is_wanted).lazy())
-            made = frames.held(self._plan.kernel, rows)
-            made = made._replace(lazy=made.lazy.collect().lazy(), is_held=True)
-            del rows
-            yield made
-            del made  # before the next rows are read
-
-    def _read(self, parts: Sequence[Any], is_wanted: Callable[[], bool]) -> Any:
-        """Return the rows of some frames, one after the other: Polars has bytes of all files of a frame in memory."""
-        found = []
-        for each in parts:
+        if type(self._plan.kernel) is SortKernel:
+            self._check_parts(ranges, sampled, before.rows / self._count / step)
+        for each in ranges:
             if not is_wanted():
                 raise StageRefused("the stage was closed")
-            found.append(each.collect(engine="streaming"))
-        return self._polars.concat(found, rechunk=False)
-
-    def _parts(self) -> list[Part]:
-        """Return the files to read together: as many as the budget allows."""
-        found = []
-        for inputs, scan in _scans(self._plan.inputs[0]):
-            paths: list[str] = []
-            size = 0
-            for path in scan.datasource.plain_scan(scan.predicate)[0]:
-                of_file = os.path.getsize(path)
-                if paths and size + of_file > self._most * _READ:
-                    found.append(Part(inputs, paths))
-                    paths, size = [], 0
-                paths.append(path)
-                size += of_file
-            found.append(Part(inputs, paths))
-        return found
+            yield frames.held(self._plan.kernel, before._replace(lazy=each.of(before.lazy, key)))
 
     def _before(self) -> tuple[Frames, Frame]:
         """Return a translator, and the frame of the rows to sort or group."""
         used = columns_used(self._plan, None, True)
         frames = Frames(self._polars, RowBudget(self._most), FirstRows(used), PlannedInputs(), used)
         return frames, frames.of(self._plan.inputs[0], Place.GATED)
-
-    def _used(self, before: Frame) -> list[str]:
-        """Return the columns of the rows that are used."""
-        kernel: Any = self._plan.kernel
-        if type(kernel) is SortKernel:
-            return before.schema.names
-        return list(dict.fromkeys([*kernel.keys, *(each.on for each in kernel.aggregations if each.on)]))
 
     def _first_key(self) -> tuple[str, bool]:
         """Return the name of the first key, and whether it is descending."""
@@ -137,11 +94,12 @@ class Passes:
             return kernel.keys[0], False
         return kernel.order.keys[0], kernel.order.descending[0]
 
-    def _sampled(self, files: Sequence[Any], key: Any, step: int, is_wanted: Callable[[], bool]) -> Any:
-        """Return the keys of rows at equal distances."""
-        keys = [each.select(key.alias("key")).with_row_index("row") for each in files]
-        chosen = [each.filter(self._polars.col("row") % step == 0).select("key") for each in keys]
-        return self._read(chosen, is_wanted).to_series()
+    def _sampled(self, before: Frame, key: Any) -> tuple[Any, int]:
+        """Return the keys of rows at equal distances, and the distance."""
+        step = max(1, before.rows // _SAMPLE)
+        keys = before.lazy.select(key.alias("key")).with_row_index("row")
+        chosen = keys.filter(self._polars.col("row") % step == 0).select("key")
+        return chosen.collect(engine="streaming").to_series(), step
 
     def _ranges(self, sampled: Any, share: float, is_down: bool) -> list[_Range]:
         """Return the ranges of keys in the order of the result; `share` is that of the rows that filters have left."""
@@ -156,15 +114,11 @@ class Passes:
             bounds.reverse()
         return [_Range(low, high, at == len(starts)) for at, (low, high) in enumerate(bounds)]
 
-    def _fit(self, ranges: Sequence[_Range], sampled: Any, expected: float) -> list[bool]:
-        """Return if each range has not many more rows than are expected of the sample. Raises Unproven if that is so for
-        a sort, which holds them.
-        """
+    def _check_parts(self, ranges: Sequence[_Range], sampled: Any, expected: float) -> None:
+        """Raise Unproven if a range has many more rows than are expected of the sample."""
         rows, key = sampled.alias("key").to_frame().lazy(), self._polars.col("key")
-        fit = [each.of(rows, key).collect().height <= _SLACK * expected for each in ranges]
-        if type(self._plan.kernel) is SortKernel and not all(fit):
+        if any(each.of(rows, key).collect().height > _SLACK * expected for each in ranges):
             raise Unproven("too many rows have one key")
-        return fit
 
 
 class _Range(NamedTuple):
@@ -206,17 +160,6 @@ def in_passes(polars: Any, plan: logical.Operator, most: int) -> Passes | None:
     found = Passes(polars, plan, most, count)
     found.check()
     return found
-
-
-def _scans(node: logical.Operator) -> Iterator[tuple[tuple[int, ...], Any]]:
-    """Yield the scans of a plan of single rows, and their places among the inputs of unions."""
-    if isinstance(node, logical.Union):
-        for at, each in enumerate(node.inputs):
-            yield from (((at, *inputs), scan) for inputs, scan in _scans(each))
-    elif node.inputs:
-        yield from _scans(node.inputs[0])
-    else:
-        yield (), node
 
 
 def _are_kept(plan: logical.Operator) -> bool:

@@ -26,8 +26,6 @@ from skate.data.relational.refusals import StageRefused
 _THREADS = "POLARS_MAX_THREADS"
 #: The oldest release whose results were compared with the ordinary way.
 _OLDEST = 2
-#: The rows of a table from a frame of rows in memory.
-_SLICE = 1 << 16
 #: Tables that wait for the consumer before Polars has to.
 _AHEAD = 4
 #: How often a waiting reader looks whether it is still wanted.
@@ -109,21 +107,18 @@ class FrameRun:
     def _read(self) -> None:
         try:
             schema = None
-            found: Frame | pa.Table | None
             for found in self._found():
-                schema = found.schema
                 if isinstance(found, pa.Table):
                     self._put(found)
-                elif not self._put_all(found):
-                    return
-                found = None  # its rows are no longer held
+                    schema = found.schema
+                    continue
+                schema = found.schema
+                for piece in _pieces(found):
+                    if piece.height and not self._put(as_table(piece, schema)):
+                        return
             self._put(schema)
         except BaseException as error:  # a panic of Polars is none of the usual exceptions
             self._put(error)
-
-    def _put_all(self, frame: Frame) -> bool:
-        """Pass the rows of a frame to the consumer; return False if there is none any more."""
-        return all(self._put(as_table(piece, frame.schema)) for piece in _pieces(frame) if piece.height)
 
     def _found(self) -> Iterator[Frame | pa.Table]:
         """Yield the frames whose rows are the result, or the result itself."""
@@ -148,9 +143,6 @@ class FrameRun:
 def _pieces(frame: Frame) -> Iterator[Any]:
     if frame.one_row:  # pieces in order would cost some milliseconds
         return iter((frame.lazy.collect(engine="streaming"),))
-    if frame.is_held:
-        slices: Iterator[Any] = frame.lazy.collect().iter_slices(_SLICE)
-        return slices
     found: Iterator[Any] = frame.lazy.collect_batches(maintain_order=True, engine="streaming")
     return found
 
