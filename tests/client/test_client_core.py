@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from skate.client.core.client_core import ClientCore
-from skate.client.core.stream import ALL, Stream
+from skate.client.core.stream import ALL, PICKLED_NONE, Stream
 from skate.client.core.wait import IDS_MAX, Wait
 from skate.client.object import views
 from skate.client.object.generators import ObjectRefGenerator, open_gathered, open_stream
@@ -367,15 +367,21 @@ def test_an_abandoned_stream_lets_its_generator_go_on(core: Core) -> None:
     assert core.take_sent() == [(m.FREE, task_id + b"\2\0\0\0", 1)] and not core.streams
 
 
-def test_an_error_ends_a_stream_and_is_that_of_the_whole(core: Core) -> None:
+@pytest.mark.parametrize("crashed", [False, True], ids=["raised", "crashed"])
+def test_an_error_ends_a_stream_and_is_that_of_the_whole_unless_it_was_raised(
+    core: Core, crashed: bool
+) -> None:
     stream = core.stream()._stream
+    failure = ("WorkerCrashedError", {"message": "killed"}) if crashed else FAILURE
     woken: list[str] = []
     stream.waiters.append(lambda: woken.append("stream"))
     stream.whole._waiters = [lambda: woken.append("whole")]
-    core.take(m.STREAM, stream.task_id, 1, ERROR, FAILURE, (), 0)
+    core.take(m.STREAM, stream.task_id, 1, ERROR, failure, (), 0)
     core.take(m.STREAM_END, stream.task_id, 1)
-    assert (stream.whole._kind, stream.whole._value) == (ERROR, FAILURE)
-    assert woken == ["stream", "whole"] and core.failed == 2
+    assert (stream.whole._kind, stream.whole._value) == (
+        (ERROR, failure) if crashed else (INLINE, PICKLED_NONE)
+    )
+    assert woken == ["stream", "whole"] and core.failed == 1 + crashed
 
 
 def test_the_ref_of_a_whole_stream_that_escaped_is_published_at_its_end(core: Core) -> None:
