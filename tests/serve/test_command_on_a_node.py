@@ -181,7 +181,7 @@ def test_mistakes_are_told_and_change_nothing(site: Site) -> None:
     assert "did you mean 'route_prefix'" in site.serve("deploy", "wrong.yaml", code=1)
     assert "there is no module 'nowhere'" in site.serve("deploy", "nowhere:app", code=1)
     assert "applications there: app" in site.serve("deploy", "program:ap", code=1)
-    assert "neither an application" in site.serve("deploy", "program:number", code=1)
+    assert "Expected a built Serve application" in site.serve("deploy", "program:number", code=1)
     assert "call .bind(...) on it" in site.serve("deploy", "program:unbound", code=1)
     assert "cannot be read" in site.serve("deploy", "missing.yaml", code=1)
     site.write("broken.py", "import program\n1 / 0\n")
