@@ -114,7 +114,9 @@ def test_serve_10_the_reason_of_a_failed_constructor(server: str, tmp_path: path
             raise FileNotFoundError("no weights in /models/llama")
 
     began = time.monotonic()
-    with pytest.raises(RuntimeError, match="application broken.*'Broken'.*no weights in /models/llama") as caught:
+    with pytest.raises(
+        RuntimeError, match="application broken.*'Broken'.*no weights in /models/llama"
+    ) as caught:
         serve.run(Broken.bind(), name="broken", route_prefix="/broken")
     assert time.monotonic() - began < 6, "Ray takes 8 to 12 s"
     assert isinstance(caught.value.__cause__, FileNotFoundError) and tries.read_text() == "x"
