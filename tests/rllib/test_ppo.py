@@ -163,9 +163,10 @@ def test_a_restored_run_continues_bit_for_bit_in_a_new_process(tmp_path: Path) -
 
 def test_the_folders_of_a_checkpoint_are_those_of_ray(tmp_path: Path) -> None:
     algorithm = small().build_algo()
-    algorithm.train()
+    result = algorithm.train()
     saved = algorithm.save(str(tmp_path / "saved"))
     assert saved.checkpoint.path == str(tmp_path / "saved")
+    assert saved.metrics["training_iteration"] == result["training_iteration"] == 1
     folder = tmp_path / "saved"
     module_folder = folder / "learner_group" / "learner" / "rl_module" / "default_policy"
     for path in (

@@ -389,14 +389,6 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
         """Restore from the folder of a trial's checkpoint."""
         self.restore_from_path(checkpoint_dir)
 
-    def save(self, checkpoint_dir: str | None = None) -> Any:
-        """Save to a folder, a new one if none is given.
-
-        Returns:
-            A `Checkpoint`; it also has itself as `checkpoint`, and the last result as `metrics`.
-        """
-        return restoration.SavedCheckpoint(super().save(checkpoint_dir))
-
     @classmethod
     def default_resource_request(cls, config: Any) -> Any:
         """Return the resources of a trial: the algorithm's own, and those of runners and learners."""

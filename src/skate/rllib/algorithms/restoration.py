@@ -10,27 +10,8 @@ from typing import Any
 from skate.rllib import checkpoint_folder, checkpoint_pickles
 from skate.rllib.algorithms.algorithm_config import AlgorithmConfig
 from skate.rllib.utils.checkpoints import Checkpointable
-from skate.train.checkpoint import Checkpoint
 
 logger = logging.getLogger(__name__)
-
-
-class SavedCheckpoint(Checkpoint):
-    """A checkpoint that `Algorithm.save` has written.
-
-    Args:
-        saved: the checkpoint.
-    """
-
-    def __init__(self, saved: Checkpoint, metrics: Mapping[str, Any] | None = None) -> None:
-        super().__init__(saved.path, saved._filesystem)
-        self.metrics = dict(metrics or {})
-
-    @property
-    def checkpoint(self) -> SavedCheckpoint:
-        """The checkpoint itself."""
-        return self
-
 
 #: Fields that Ray has to fill in itself: it has classes of its own in them, or they were no part of the new API stack.
 _OF_RAY_ALONE = ("model", "sample_collector", "torch_compile_learner_what_to_compile")

@@ -18,7 +18,7 @@ from skate.rllib.utils.numpy import (
     sigmoid,
     softmax,
 )
-from skate.tune.utils import deep_update, merge_dicts
+from skate.tune.utils import deep_update, dicts, merge_dicts
 
 __all__ = [
     "LARGE_INTEGER", "MAX_LOG_NN_OUTPUT", "MIN_LOG_NN_OUTPUT", "SMALL_NUMBER", "DeveloperAPI", "PublicAPI", "deep_update",
@@ -76,11 +76,4 @@ def unflatten_dict(flat: dict[str, Any], sep: str = "/") -> dict[str, Any]:
         flat: Values by path.
         sep: Text between the parts of a path.
     """
-    nested: dict[str, Any] = {}
-    for path, value in flat.items():
-        *folders, name = path.split(sep)
-        place = nested
-        for folder in folders:
-            place = place.setdefault(folder, {})
-        place[name] = value
-    return nested
+    return dicts.unflatten_dict(flat, sep)
