@@ -20,6 +20,7 @@ import math
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -122,17 +123,25 @@ class OfPolars:
         return self.lazy.select(list(columns)).collect(engine="streaming").to_arrow()
 
 
-Read = Callable[[str], Any]
+class Library(Protocol):
+    """The tables, columns and products of decimals of one library."""
+
+    def read(self, name: str) -> Any: ...
+
+    def col(self, name: str) -> Any: ...
+
+    def product(self, left: Any, left_scale: int, right: Any, right_scale: int) -> Any: ...
 
 
-def price(col: Any) -> Any:
+def price(of: Library) -> Any:
     """The price of an item that was sold."""
-    return col("l_extendedprice") * (1 - col("l_discount"))
+    return of.product(of.col("l_extendedprice"), 2, 1 - of.col("l_discount"), 2)
 
 
-def q1(read: Read, col: Any) -> pa.Table:
-    found = read("lineitem").filter(col("l_shipdate") <= DAY(1998, 9, 2)).made("price", price(col))
-    found = found.made("charge", col("price") * (1 + col("l_tax")))
+def q1(of: Library) -> pa.Table:
+    read, col = of.read, of.col
+    found = read("lineitem").filter(col("l_shipdate") <= DAY(1998, 9, 2)).made("price", price(of))
+    found = found.made("charge", of.product(col("price"), 4, 1 + col("l_tax"), 2))
     keys = ["l_returnflag", "l_linestatus"]
     made: Made = {
         "sum_qty": ("sum", "l_quantity"),
@@ -147,18 +156,20 @@ def q1(read: Read, col: Any) -> pa.Table:
     return found.group(keys, made).sort(keys, [False, False]).table([*keys, *made])
 
 
-def q3(read: Read, col: Any) -> pa.Table:
+def q3(of: Library) -> pa.Table:
+    read, col = of.read, of.col
     customers = read("customer").filter(col("c_mktsegment") == "BUILDING")
     orders = read("orders").filter(col("o_orderdate") < DAY(1995, 3, 15))
     chosen = orders.join(customers, ["o_custkey"], ["c_custkey"], semi=True)
     lines = read("lineitem").filter(col("l_shipdate") > DAY(1995, 3, 15))
-    found = lines.join(chosen, ["l_orderkey"], ["o_orderkey"]).made("price", price(col))
+    found = lines.join(chosen, ["l_orderkey"], ["o_orderkey"]).made("price", price(of))
     found = found.group(["l_orderkey", "o_orderdate", "o_shippriority"], {"revenue": ("sum", "price")})
     found = found.sort(["revenue", "o_orderdate"], [True, False]).first(10)
     return found.table(["l_orderkey", "revenue", "o_orderdate", "o_shippriority"])
 
 
-def q4(read: Read, col: Any) -> pa.Table:
+def q4(of: Library) -> pa.Table:
+    read, col = of.read, of.col
     when = col("o_orderdate")
     orders = read("orders").filter((when >= DAY(1993, 7, 1)) & (when < DAY(1993, 10, 1)))
     late = read("lineitem").filter(col("l_commitdate") < col("l_receiptdate"))
@@ -167,7 +178,8 @@ def q4(read: Read, col: Any) -> pa.Table:
     return found.sort(["o_orderpriority"], [False]).table(["o_orderpriority", "order_count"])
 
 
-def q5(read: Read, col: Any) -> pa.Table:
+def q5(of: Library) -> pa.Table:
+    read, col = of.read, of.col
     when = col("o_orderdate")
     regions = read("region").filter(col("r_name") == "ASIA")
     nations = read("nation").join(regions, ["n_regionkey"], ["r_regionkey"], semi=True)
@@ -176,28 +188,30 @@ def q5(read: Read, col: Any) -> pa.Table:
     bought = orders.join(read("customer"), ["o_custkey"], ["c_custkey"])
     found = read("lineitem").join(bought, ["l_orderkey"], ["o_orderkey"])
     found = found.join(suppliers, ["l_suppkey", "c_nationkey"], ["s_suppkey", "s_nationkey"])
-    found = found.made("price", price(col)).group(["n_name"], {"revenue": ("sum", "price")})
+    found = found.made("price", price(of)).group(["n_name"], {"revenue": ("sum", "price")})
     return found.sort(["revenue"], [True]).table(["n_name", "revenue"])
 
 
-def q6(read: Read, col: Any) -> pa.Table:
+def q6(of: Library) -> pa.Table:
+    read, col = of.read, of.col
     when, discount = col("l_shipdate"), col("l_discount")
     found = read("lineitem").filter(
         (when >= DAY(1994, 1, 1))
         & (when < DAY(1995, 1, 1))
-        & (discount >= 0.05)
-        & (discount <= 0.07)
+        & (discount >= Decimal("0.05"))
+        & (discount <= Decimal("0.07"))
         & (col("l_quantity") < 24)
     )
-    found = found.made("price", col("l_extendedprice") * discount)
+    found = found.made("price", of.product(col("l_extendedprice"), 2, discount, 2))
     return found.group([], {"revenue": ("sum", "price")}).table(["revenue"])
 
 
-def q10(read: Read, col: Any) -> pa.Table:
+def q10(of: Library) -> pa.Table:
+    read, col = of.read, of.col
     when = col("o_orderdate")
     orders = read("orders").filter((when >= DAY(1993, 10, 1)) & (when < DAY(1994, 1, 1)))
     lines = read("lineitem").filter(col("l_returnflag") == "R")
-    found = lines.join(orders, ["l_orderkey"], ["o_orderkey"]).made("price", price(col))
+    found = lines.join(orders, ["l_orderkey"], ["o_orderkey"]).made("price", price(of))
     # A customer's other columns follow from the key, so they are added to the few groups that are left.
     found = found.group(["o_custkey"], {"revenue": ("sum", "price")})
     found = found.sort(["revenue"], [True]).first(20)
@@ -207,7 +221,8 @@ def q10(read: Read, col: Any) -> pa.Table:
     return found.table([*columns, "c_comment"])
 
 
-def q12(read: Read, col: Any) -> pa.Table:
+def q12(of: Library) -> pa.Table:
+    read, col = of.read, of.col
     arrived, promised = col("l_receiptdate"), col("l_commitdate")
     lines = read("lineitem").filter(
         col("l_shipmode").is_in(["MAIL", "SHIP"])
@@ -223,7 +238,8 @@ def q12(read: Read, col: Any) -> pa.Table:
     return found.group(["l_shipmode"], made).sort(["l_shipmode"], [False]).table(["l_shipmode", *made])
 
 
-def q18(read: Read, col: Any) -> pa.Table:
+def q18(of: Library) -> pa.Table:
+    read, col = of.read, of.col
     sums = read("lineitem").group(["l_orderkey"], {"quantity": ("sum", "l_quantity")})
     orders = read("orders").join(
         sums.filter(col("quantity") > 300), ["o_orderkey"], ["l_orderkey"], semi=True
@@ -238,30 +254,52 @@ def q18(read: Read, col: Any) -> pa.Table:
 ALL = {1: q1, 3: q3, 4: q4, 5: q5, 6: q6, 10: q10, 12: q12, 18: q18}
 
 
-def queries(read: Read, col: Any) -> Queries:
-    """The queries, over the rows of one library and its columns."""
-    return {f"q{number}": functools.partial(query, read, col) for number, query in ALL.items()}
+def queries(of: Library) -> Queries:
+    """The queries, over the tables of one library."""
+    return {f"q{number}": functools.partial(query, of) for number, query in ALL.items()}
 
 
-def of_skate(folder: Path, staged: bool) -> Queries:
-    """The queries on Skate, with Polars or without."""
-    import skate as ray
-    from skate.data.expressions import col
+class SkateLibrary:
+    """Skate, with Polars or without."""
 
-    def read(name: str) -> OfSkate:
+    def __init__(self, folder: Path, staged: bool) -> None:
+        from skate.data.expressions import col
+
+        self.folder = folder
+        self.staged = staged
+        self.col = col
+
+    def read(self, name: str) -> OfSkate:
+        import skate as ray
+
         context = ray.data.DataContext.get_current()
         context.enable_progress_bars = False
-        context.use_relational_engine = staged
-        return OfSkate(ray.data.read_parquet(str(folder / name)))
+        context.use_relational_engine = self.staged
+        return OfSkate(ray.data.read_parquet(str(self.folder / name)))
 
-    return queries(read, col)
+    def product(self, left: Any, left_scale: int, right: Any, right_scale: int) -> Any:
+        """Arrow's products have the digits of both factors, at most 38: so the factors get no more than they need."""
+        left, right = left.cast(pa.decimal128(18, left_scale)), right.cast(pa.decimal128(18, right_scale))
+        return left * right
 
 
-def of_polars(folder: Path) -> Queries:
-    """The queries on Polars."""
-    import polars as pl
+class PolarsLibrary:
+    """Polars."""
 
-    return queries(lambda name: OfPolars(pl.scan_parquet(f"{folder / name}/*.parquet")), pl.col)
+    def __init__(self, folder: Path) -> None:
+        import polars as pl
+
+        self.folder = folder
+        self.polars = pl
+        self.col = pl.col
+
+    def read(self, name: str) -> OfPolars:
+        return OfPolars(self.polars.scan_parquet(f"{self.folder / name}/*.parquet"))
+
+    def product(self, left: Any, left_scale: int, right: Any, right_scale: int) -> Any:
+        """Polars rounds a product to the larger scale of its factors: so both get the scale of the exact product."""
+        kind = self.polars.Decimal(38, left_scale + right_scale)
+        return left.cast(kind) * right.cast(kind)
 
 
 def of_duckdb(folder: Path) -> Queries:
@@ -288,7 +326,7 @@ def check(found: pa.Table, answer: str) -> None:
         raise ValueError(f"{len(rows)} rows, not {len(wanted)}")
     for mine, yours in zip(rows, wanted, strict=True):
         for value, text in zip(mine, yours, strict=True):
-            number = isinstance(value, (int, float))
+            number = isinstance(value, (int, float, Decimal))
             if not (math.isclose(value, float(text), rel_tol=1e-9) if number else str(value) == text):
                 raise ValueError(f"{value!r}, not {text}")
 
@@ -311,10 +349,10 @@ def main() -> None:
 
     ray.init(num_cpus=2, log_to_driver=False)
     made: dict[str, Callable[[], Queries]] = {
-        "skate": lambda: of_skate(args.folder, True),
-        "ordinary": lambda: of_skate(args.folder, False),
+        "skate": lambda: queries(SkateLibrary(args.folder, True)),
+        "ordinary": lambda: queries(SkateLibrary(args.folder, False)),
         "duckdb": lambda: of_duckdb(args.folder),
-        "polars": lambda: of_polars(args.folder),
+        "polars": lambda: queries(PolarsLibrary(args.folder)),
     }
     sides = {name: make() for name, make in made.items() if args.sides is None or name in args.sides}
     results = {}

@@ -5,8 +5,7 @@
     /tmp/generator/bin/python benchmarks/data/tpch_tables.py FOLDER [--scale 1]
 
 The generator is an extension that DuckDB loads; it checks its signature. Without a network it comes from the package, which has
-none for DuckDB 2 so far, so it runs in an environment of its own and needs nothing else. Decimals are written as doubles: the
-answers agree to nine digits.
+none for DuckDB 2 so far, so it runs in an environment of its own and needs nothing else.
 """
 
 from __future__ import annotations
@@ -49,14 +48,8 @@ def write(folder: Path, scale: float) -> None:
     generator(connection)
     connection.execute(f"call dbgen(sf = {scale})")
     for (name,) in connection.execute("select table_name from duckdb_tables()").fetchall():
-        columns = [
-            f"{column}::double as {column}" if kind.startswith("DECIMAL") else column
-            for column, kind, *_ in connection.execute(f"describe {name}").fetchall()
-        ]
         (folder / name).mkdir(parents=True)
-        connection.execute(
-            f"copy (select {', '.join(columns)} from {name}) to '{folder / name}/0.parquet' (row_group_size {ROWS})"
-        )
+        connection.execute(f"copy {name} to '{folder / name}/0.parquet' (row_group_size {ROWS})")
     texts = {"queries": "select query_nr, query from tpch_queries()"}
     texts["answers"] = f"select query_nr, answer from tpch_answers() where scale_factor = {scale}"
     for kind, query in texts.items():

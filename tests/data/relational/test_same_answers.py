@@ -229,20 +229,54 @@ def test_groups(table: pa.Table, keys: list[str], name: str, ignore_nulls: bool)
     check(ds, exact=False)
 
 
-def test_sums_of_decimals_are_exact() -> None:
-    large = decimal.Decimal("9" * 18 + ".99")
-    for digits, staged in ((20, True), (21, True), (37, True), (38, False)):
-        column = pa.array([large, large, None, -large, large], pa.decimal128(digits, 2))
-        ds = dataset(pa.table({"c": column, "k": [1, 1, 1, 2, 1]}))
-        sums = ds.groupby("k").aggregate(Sum("c"), Sum("c", False, "all"), Count())
-        assert is_staged(sums) == staged
-        assert check(sums)["sum(c)"].to_pylist() == [3 * large, -large]
-        ends = ds.aggregate(Min("c"), Max("c"), Mean("c"))
-        assert ends == {"min(c)": -large, "max(c)": large, "mean(c)": float(large) / 2}
-        joined = ds.join(ds.select_columns(["k"]), "inner", 1, on=("k",)).groupby("k").aggregate(Sum("c"))
-        whole = with_stages(optimized(joined._plan), joined.context)
-        assert isinstance(whole, Relational) == (digits == 20), "a join may make any number of rows"
-        check(joined)
+@pytest.mark.parametrize("digits", [9, 18, 19, 20, 21, 37, 38])
+def test_sums_of_decimals_are_exact(digits: int) -> None:
+    large = decimal.Decimal("9" * (digits - 2) + ".99")
+    small = large.copy_negate()  # a minus would round
+    column = pa.array([large, large, None, small, large], pa.decimal128(38, 2))
+    ds = dataset(pa.table({"c": column, "k": [1, 1, 1, 2, 1]}))
+    sums = ds.groupby("k").aggregate(Sum("c"), Sum("c", False, "all"), Count(), Min("c"))
+    assert is_staged(sums) == (digits < 38)
+    found = check(sums)
+    if digits < 38:
+        exact = decimal.Context(prec=40)
+        assert found["sum(c)"].to_pylist() == [exact.multiply(large, decimal.Decimal(3)), small]
+    check(ds.groupby("k").aggregate(Sum("c"), Mean("c"), Std("c")), exact=False)
+    ends = ds.aggregate(Min("c"), Max("c"), Mean("c"))
+    assert ends == {"min(c)": small, "max(c)": large, "mean(c)": pytest.approx(float(large) / 2)}
+    joined = ds.join(ds.select_columns(["k"]), "inner", 1, on=("k",)).groupby("k").aggregate(Sum("c"))
+    whole = with_stages(optimized(joined._plan), joined.context)
+    assert isinstance(whole, Relational) == (digits <= 20), "a join may make any number of rows"
+    check(joined)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_largest_decimals_of_files(tmp_path: Path, known: bool) -> None:
+    """The statistics of files say which products have room; without them the types do."""
+    values = pa.array([*map(decimal.Decimal, ("12.30", "-7", "0.01")), None], pa.decimal128(18, 2))
+    columns = {
+        "c": values,
+        "none": pa.nulls(4, pa.decimal128(18, 2)),
+        "wide": values.cast(pa.decimal128(38, 2)),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet", write_statistics=known)
+    ds = data.read_parquet(str(tmp_path))
+    made = ds.with_column("p", col("c") * col("c")).with_column("q", col("c") * col("none"))
+    pairs = made.join(ds.select_columns(["c"]), "inner", 1, on=("c",))
+    for name in ("p", "q"):
+        sums = pairs.groupby("c").aggregate(Sum(name))
+        whole = with_stages(optimized(sums._plan), sums.context)
+        assert isinstance(whole, Relational) == known
+        check(sums)
+    assert is_staged(ds.groupby("c").aggregate(Sum("wide"))) == known
+    narrow = ds.with_column("n", col("wide").cast(pa.decimal128(6, 3))).filter(expr=col("n") > 0)
+    assert is_staged(narrow) == known, "a cast to fewer digits may fail"
+    assert check(narrow)["n"].to_pylist() == [decimal.Decimal("12.300"), decimal.Decimal("0.010")]
+    same = ds.union(ds.limit(2))
+    check(same.filter(expr=col("wide") > decimal.Decimal("0.02")), ordered=False)
+    found = ds.join(ds, "full_outer", 1, on=("wide",), left_suffix="_l", right_suffix="_r")
+    check(found, ordered=False)
+    check(ds.sort("wide", descending=True))
 
 
 def test_arithmetic_of_decimals(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow as pa
 from skate.data.exchange.aggregate import AggregateKernel
 from skate.data.exchange.lists import Distinct, DistinctCount, ListValues
 from skate.data.exchange.measures import Counted, Measure, Moments, Plain
-from skate.data.relational.decimals import DIGITS
+from skate.data.relational import decimals
 from skate.data.relational.kinds import demand, is_text
 from skate.data.relational.refusals import Unproven
 
@@ -64,6 +65,8 @@ class Aggregates:
         self._largest = largest
         self._rows = _ROWS if rows is None else rows
         self._made: dict[tuple[Any, ...], Any] = {}
+        #: The largest absolute values of results that are decimals, by name.
+        self.largest: dict[str, int] = {}
 
     @property
     def made(self) -> list[Any]:
@@ -85,10 +88,12 @@ class Aggregates:
             raise Unproven(aggregation.name)
         if aggregation.on not in self.schema.names:
             raise Unproven(f"there is no column {aggregation.on!r}")
-        kind = demand(self.schema.field(aggregation.on).type)
+        kind, types = demand(self.schema.field(aggregation.on).type), pa.types
         if type(measure) is Counted:
             return self._counted(aggregation.on, measure.mode)
         if type(measure) is Plain:
+            if types.is_decimal(kind):
+                self.largest[aggregation.name] = self._largest_result(aggregation.on, measure, kind)
             return self._plain(aggregation.on, measure, kind)
         if type(measure) is Moments:
             return self._moments(aggregation.on, measure, kind)
@@ -112,8 +117,8 @@ class Aggregates:
                 found = column.cast(polars.UInt64).sum()
             elif types.is_floating(kind):
                 return self._where_known(on, measure.ignore_nulls, self._sum_of_floats(on))
-            elif types.is_decimal(kind) and self._sum_fits(on, kind):
-                found = column.cast(polars.Decimal(DIGITS, kind.scale)).sum()
+            elif types.is_decimal(kind):
+                return self._where_known(on, measure.ignore_nulls, self._sum_of_decimals(on, kind))
             else:
                 raise Unproven(f"the sum of {kind}")
         elif function in ("min", "max"):
@@ -124,9 +129,15 @@ class Aggregates:
             raise Unproven(function)
         return self._where_known(on, measure.ignore_nulls, self._aggregated(found, function, on))
 
-    def _sum_fits(self, on: str, kind: pa.DataType) -> bool:
-        """True if no sum of decimals has too many digits."""
-        return bool(self._largest.get(on, 10**kind.precision - 1) * self._rows < 10**DIGITS)
+    def _largest_result(self, on: str, measure: Plain, kind: pa.DataType) -> int:
+        largest = min(decimals.largest_of(kind), self._largest.get(on, decimals.largest_of(kind)))
+        return largest * self._rows if measure.function == "sum" else largest
+
+    def _sum_of_decimals(self, on: str, kind: pa.DataType) -> Any:
+        """Return the sum in units. Raises Unproven if it may have too many digits."""
+        largest = self._largest.get(on, decimals.largest_of(kind)) * self._rows
+        units = self.polars.col(on).cast(decimals.units_type(self.polars, largest))
+        return self._aggregated(units.sum(), "sum", on)
 
     def _sum_of_floats(self, on: str) -> Any:
         return self._aggregated(self.polars.col(on).cast(self.polars.Float64).sum(), "float sum", on)
@@ -139,13 +150,22 @@ class Aggregates:
             raise Unproven(f"the mean of {kind}")
         count = self._counted(on, "only_valid")
         if measure.ddof is None:
-            found = self._sum_of_floats(on) / count
+            found = self._sum_for_mean(on, kind) / count
         else:
             numbers = self.polars.col(on).cast(self.polars.Float64)
+            if types.is_decimal(kind):
+                numbers = numbers / 10.0**kind.scale
             apart = numbers - numbers.mean()  # Polars loses digits of large numbers
             spread = self._aggregated(apart.std(ddof=measure.ddof), "std", on, measure.ddof)
             found = self.polars.when(count <= measure.ddof).then(float("nan")).otherwise(spread)
         return self._where_known(on, measure.ignore_nulls, found)
+
+    def _sum_for_mean(self, on: str, kind: pa.DataType) -> Any:
+        if not pa.types.is_decimal(kind):
+            return self._sum_of_floats(on)
+        with contextlib.suppress(Unproven):
+            return self._sum_of_decimals(on, kind).cast(self.polars.Float64) / 10.0**kind.scale
+        return self._sum_of_floats(on) / 10.0**kind.scale
 
     def _where_known(self, on: str, ignore_nulls: bool, found: Any) -> Any:
         """Return null for groups without values, or for those with a null if nulls are not ignored."""

@@ -1,7 +1,7 @@
 """Expressions over columns as expressions of Polars, wherever both compute the same.
 
 NaN equals NaN in Polars and is larger than all numbers. In Arrow it equals nothing, so comparisons of floats
-have a second condition here. Arithmetic happens in the type that Arrow's result has.
+have a second condition here. Arithmetic happens in the type that Arrow's result has; that of decimals in units.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from typing import Any
 import pyarrow as pa
 
 from skate.data.expressions.operations import Operation
-from skate.data.expressions.tree import AliasExpr, BinaryExpr, ColumnExpr, Expr, LiteralExpr, UnaryExpr
+from skate.data.expressions.tree import (
+    AliasExpr,
+    BinaryExpr,
+    ColumnExpr,
+    Expr,
+    FunctionExpr,
+    LiteralExpr,
+    UnaryExpr,
+)
 from skate.data.relational import decimals
 from skate.data.relational.kinds import demand, is_text, polars_type
 from skate.data.relational.refusals import Unproven
@@ -38,12 +46,16 @@ class Translator:
     Args:
         largest: the largest absolute values of some decimals, in units of their last digit; the others have all digits of
             their types.
+        is_stored: True if decimals are those of Polars, as in files, and not in units.
     """
 
-    def __init__(self, polars: Any, schema: pa.Schema, largest: Mapping[str, int]) -> None:
+    def __init__(
+        self, polars: Any, schema: pa.Schema, largest: Mapping[str, int], is_stored: bool = False
+    ) -> None:
         self.polars = polars
         self.schema = schema
         self.largest = largest
+        self.is_stored = is_stored
         #: Types by the identity of their expressions, which are kept so that no other one gets it.
         self._kinds: dict[int, tuple[Expr, pa.DataType]] = {}
 
@@ -66,7 +78,8 @@ class Translator:
     def value(self, expr: Expr) -> Any:
         """Translate an expression."""
         if type(expr) is ColumnExpr:
-            self.kind(expr)
+            if pa.types.is_decimal(kind := self.kind(expr)) and self.is_stored:
+                return decimals.stored(self.polars, expr.name, kind, self.largest)
             return self.polars.col(expr.name)
         if type(expr) is AliasExpr:
             return self.value(expr.expr)
@@ -79,11 +92,15 @@ class Translator:
             return operand.is_null() if expr.op is Operation.IS_NULL else operand.is_not_null()
         if type(expr) is BinaryExpr:
             return self._binary(expr)
+        if type(expr) is FunctionExpr and expr.function == "cast":
+            return decimals.cast(self, expr)
         raise Unproven(f"{expr!r}")
 
     def _literal(self, value: Any, kind: pa.DataType) -> Any:
         if not isinstance(value, _LITERALS) or getattr(value, "tzinfo", None) is not None:
             raise Unproven(f"the value {value!r}")
+        if isinstance(value, decimal.Decimal):
+            return decimals.literal(self.polars, value, kind)
         return self.polars.lit(value, dtype=polars_type(self.polars, kind))
 
     def _binary(self, expr: BinaryExpr) -> Any:

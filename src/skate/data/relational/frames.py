@@ -12,7 +12,7 @@ from skate.data.compute import Compute
 from skate.data.exchange.aggregate import AggregateKernel
 from skate.data.exchange.join import JoinKernel
 from skate.data.exchange.sort import SortKernel
-from skate.data.expressions.tree import Expr, LiteralExpr
+from skate.data.expressions.tree import LiteralExpr
 from skate.data.plan import operators as logical
 from skate.data.relational import decimals
 from skate.data.relational.aggregates import Aggregates, result_schema
@@ -20,7 +20,7 @@ from skate.data.relational.conditions import Translator
 from skate.data.relational.csv_scans import Scans, is_csv_scan
 from skate.data.relational.held_rows import Place, RowBudget
 from skate.data.relational.join_filters import Inputs
-from skate.data.relational.kinds import demand, polars_type, polars_types, supported, without_seconds
+from skate.data.relational.kinds import demand, polars_types, supported, without_seconds
 from skate.data.relational.refusals import Unproven
 from skate.data.relational.unread import with_unread
 from skate.data.relational.used_columns import Columns
@@ -44,7 +44,7 @@ class Frame(NamedTuple):
         rows: how many rows it has at most, if no join multiplies them.
         is_scan: True if it is made of the rows of a source, one after the other.
         is_filtered: True if a filter may leave fewer rows.
-        largest: the largest absolute values of computed decimals, in units of their last digit.
+        largest: the largest absolute values of decimals, in units of their last digit, as far as they are known.
     """
 
     lazy: Any
@@ -136,11 +136,13 @@ class Frames:
         if self.first is not None:
             lazy, rows = lazy.head(self.first), min(self.first, rows)
         is_filtered = node.predicate is not None
-        if is_filtered:
-            lazy = lazy.filter(Translator(self.polars, schema, {}).condition(node.predicate))
+        largest = decimals.known_to_all(node.datasource.largest_decimals())
+        if is_filtered:  # before decimals are converted, so that Polars filters while it reads
+            lazy = lazy.filter(Translator(self.polars, schema, largest, True).condition(node.predicate))
         if columns is not None:
             lazy, schema = lazy.select(columns), pa.schema([schema.field(name) for name in columns])
-        return Frame(lazy, schema, rows=rows, is_scan=True, is_filtered=is_filtered)
+        lazy = decimals.in_units(self.polars, lazy, schema, largest)
+        return Frame(lazy, schema, rows=rows, is_scan=True, is_filtered=is_filtered, largest=largest)
 
     def _check(self, lazy: Any, schema: pa.Schema) -> None:
         """Raise Unproven if Polars reads other types than Arrow."""
@@ -161,14 +163,18 @@ class Frames:
         lazy = self.polars.from_arrow(without_seconds(whole), rechunk=False).lazy()
         self._check(lazy, schema)
         _check_fields(schema)
-        return Frame(lazy, schema, rows=whole.num_rows, is_scan=True)
+        largest = decimals.of_table(whole)
+        lazy = decimals.in_units(self.polars, lazy, schema, largest)
+        return Frame(lazy, schema, rows=whole.num_rows, is_scan=True, largest=largest)
 
     def _union(self, node: logical.Union, place: Place) -> Frame:
         inputs = [self.of(each, place) for each in node.inputs]
         schema = inputs[0].schema
         if any(not each.schema.equals(schema) for each in inputs):
             raise Unproven("inputs with several schemas")
-        lazy = self.polars.concat([each.lazy for each in inputs], rechunk=False)
+        largest = decimals.known_to_all([each.largest for each in inputs])
+        given = [decimals.alike(self.polars, each.lazy, schema.names, schema, largest) for each in inputs]
+        lazy = self.polars.concat(given, rechunk=False)
         return Frame(
             lazy,
             schema,
@@ -176,6 +182,7 @@ class Frames:
             rows=sum(each.rows for each in inputs),
             is_scan=all(each.is_scan for each in inputs),
             is_filtered=any(each.is_filtered for each in inputs),
+            largest=largest,
         )
 
     # -- block by block
@@ -195,7 +202,7 @@ class Frames:
         if not node.keep and all(type(each) is LiteralExpr for _, each in node.columns):
             raise Unproven(node.name)
         over = self._over(before)
-        made = [self._computed(over, each).alias(name) for name, each in node.columns]
+        made = [over.value(each).alias(name) for name, each in node.columns]
         if len({name for name, _ in node.columns}) < len(made):
             raise Unproven(node.name)
         lazy = before.lazy.with_columns(made) if node.keep else before.lazy.select(made)
@@ -205,11 +212,6 @@ class Frames:
             if pa.types.is_decimal(over.kind(each)):
                 largest[name] = decimals.largest(over, each)
         return before._replace(lazy=lazy.select(schema.names), schema=schema, largest=largest)
-
-    def _computed(self, over: Translator, expr: Expr) -> Any:
-        """Return the values of an expression; decimals have the digits of Arrow's type."""
-        value, kind = over.value(expr), over.kind(expr)
-        return value.cast(polars_type(self.polars, kind)) if pa.types.is_decimal(kind) else value
 
     # -- over all rows
 
@@ -259,12 +261,16 @@ class Frames:
             texts = aggregates.distinct_texts(kernel.aggregations, before.lazy)
             if texts is not None:
                 return Frame(texts, schema, True, rows=1)
-            return Frame(before.lazy.select(aggregates.made).select(results), schema, True, rows=1)
+            lazy = before.lazy.select(aggregates.made).select(results)
+            return Frame(lazy, schema, True, rows=1, largest=aggregates.largest)
         inner = [f"k{at}" for at in range(len(kernel.keys))]
         keys = [self.key(before, name).alias(key) for name, key in zip(kernel.keys, inner, strict=True)]
         grouped = before.lazy.group_by(keys).agg(aggregates.made).sort(inner, nulls_last=True)
         named = [self.polars.col(key).alias(name) for name, key in zip(kernel.keys, inner, strict=True)]
-        return Frame(grouped.select([*named, *results]), schema, rows=before.rows)
+        largest = aggregates.largest | {
+            name: before.largest[name] for name in kernel.keys if name in before.largest
+        }
+        return Frame(grouped.select([*named, *results]), schema, rows=before.rows, largest=largest)
 
     def _sort(self, kernel: SortKernel, before: Frame) -> Frame:
         before = self._counted(before, before.schema.names)
@@ -276,7 +282,7 @@ class Frames:
             keys.append(key)
             downs.append(down)
         lazy = before.lazy.sort(keys, descending=downs, nulls_last=True, maintain_order=True)
-        return Frame(lazy, before.schema, rows=before.rows)
+        return Frame(lazy, before.schema, rows=before.rows, largest=before.largest)
 
     def _join(self, node: logical.Exchange, inputs: Sequence[Frame]) -> Frame:
         kernel: Any = node.kernel
@@ -295,7 +301,15 @@ class Frames:
         left, right = self.join_inputs.narrowed(self, node, inputs)
         lazy = self._joined(kernel, left, right, named)
         rows = max(left.rows, right.rows) if kernel.only is None else inputs[kernel.only].rows
-        return Frame(lazy.select([field.name for field in fields]), pa.schema(fields), rows=rows)
+        largest = {
+            called: frame.largest[name]
+            for frame, names in zip(inputs, named, strict=True)
+            for name, called in names.items()
+            if name in frame.largest and not (kernel.kind == "full_outer" and name in kernel.sides[0].keys)
+        }
+        return Frame(
+            lazy.select([field.name for field in fields]), pa.schema(fields), rows=rows, largest=largest
+        )
 
     def _made_by_join(self, joined: Frame, place: Place) -> Frame:
         """Return the rows of a join, to be counted where a step holds them."""
@@ -317,14 +331,16 @@ class Frames:
             return frame
         held = list(dict.fromkeys(names)) or frame.schema.names[:1]
         lazy = with_unread(self.polars, self.budget.over(frame.lazy.select(held)), held, frame.schema)
-        return Frame(lazy, frame.schema, frame.one_row, rows=frame.rows)
+        return Frame(lazy, frame.schema, frame.one_row, rows=frame.rows, largest=frame.largest)
 
     def _joined(self, kernel: JoinKernel, left: Frame, right: Frame, named: Any) -> Any:
         """Join under names that tell the sides apart, and name the columns of the result."""
         polars = self.polars
         sides = [
-            frame.lazy.rename({name: f"{mark}{name}" for name in frame.schema.names})
-            for frame, mark in ((left, "l"), (right, "r"))
+            decimals.alike(polars, frame.lazy, side.keys, frame.schema, {}).rename(
+                {name: f"{mark}{name}" for name in frame.schema.names}
+            )
+            for side, frame, mark in zip(kernel.sides, (left, right), "lr", strict=True)
         ]
         keys = [
             [f"{mark}{name}" for name in side.keys] for side, mark in zip(kernel.sides, "lr", strict=True)

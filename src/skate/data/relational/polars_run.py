@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from skate import procfs
 from skate.data.context import available_cpus
+from skate.data.relational import decimals
 from skate.data.relational.csv_scans import TasksOf
 from skate.data.relational.distinct_frame import DistinctFrame
 from skate.data.relational.frames import Frame
@@ -150,8 +151,10 @@ def _pieces(frame: Frame) -> Iterator[Any]:
 def as_table(piece: Any, schema: pa.Schema) -> pa.Table:
     """Return rows of Polars in the types of the ordinary way."""
     found: pa.Table = piece.to_arrow()
-    columns = [
-        column if column.type.equals(field.type) else column.cast(field.type)
-        for column, field in zip(found.columns, schema, strict=True)
-    ]
+    columns = []
+    for column, field in zip(found.columns, schema, strict=True):
+        if decimals.holds_decimals(field.type):
+            columns.append(decimals.restored(column, field.type))
+        else:
+            columns.append(column if column.type.equals(field.type) else column.cast(field.type))
     return pa.table(columns, schema=schema)

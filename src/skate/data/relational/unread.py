@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from skate.data.relational import decimals
 from skate.data.relational.kinds import polars_type
 from skate.data.relational.refusals import StageRefused
 
@@ -20,10 +21,17 @@ def with_unread(polars: Any, lazy: Any, kept: list[str], schema: pa.Schema) -> A
         return lazy
     source = polars.col(kept[0])
     unread = [
-        source.map_batches(_raise, return_dtype=polars_type(polars, field.type)).alias(field.name)
+        source.map_batches(_raise, return_dtype=_held_type(polars, field.type)).alias(field.name)
         for field in left_out
     ]
     return lazy.with_columns(unread).select(schema.names)
+
+
+def _held_type(polars: Any, kind: pa.DataType) -> Any:
+    """Return the type of a column inside of a stage."""
+    if pa.types.is_decimal(kind):
+        return decimals.units_type(polars, decimals.largest_of(kind))
+    return polars_type(polars, kind)
 
 
 def _raise(*_: Any, **__: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -170,6 +170,11 @@ class ParquetDatasource(FileBasedDatasource):
         """Return the number of rows before filters."""
         self._read_footers_left()
         return sum(self._footers[path].rows for path in self._paths())
+
+    def largest_decimals(self) -> list[Mapping[str, int]]:
+        """Return the largest absolute values of decimals, in units of their last digit, of each file that knows them."""
+        self._read_footers_left()
+        return [self._footers[path].largest for path in self._paths()]
 
     def _read_footers_left(self) -> None:
         left = [path for path in self._paths() if path not in self._footers]

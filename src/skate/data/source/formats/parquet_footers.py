@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import decimal
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,6 +23,8 @@ _AT_HAND = 16
 #: The bytes in memory per value of a physical type; for other types, the size of the column chunk plus offsets.
 _WIDTHS = {"BOOLEAN": 0.125, "INT32": 4.0, "INT64": 8.0, "INT96": 8.0, "FLOAT": 4.0, "DOUBLE": 8.0}
 _OFFSET = 4
+#: The digits of any decimal of Arrow.
+_EXACT = decimal.Context(prec=76)
 
 
 class RowGroup(NamedTuple):
@@ -39,11 +42,17 @@ class RowGroup(NamedTuple):
 
 @dataclass(frozen=True)
 class Footer:
-    """The footer of one file."""
+    """The footer of one file.
+
+    Attributes:
+        largest: the largest absolute values of columns of decimals, in units of their last digit, by name; without the
+            columns whose statistics are missing.
+    """
 
     rows: int
     groups: tuple[RowGroup, ...]
     schema: pa.Schema
+    largest: Mapping[str, int]
 
     def bytes_of(self, columns: Sequence[str] | None) -> int:
         """Return the bytes in memory of some columns of the file, or of all."""
@@ -68,7 +77,42 @@ def footer_of(metadata: Any) -> Footer:
                 size = int(width * column.num_values)
             sizes[name] = sizes.get(name, 0) + size
         groups.append(RowGroup(group.num_rows, sizes))
-    return Footer(metadata.num_rows, tuple(groups), metadata.schema.to_arrow_schema())
+    schema = metadata.schema.to_arrow_schema()
+    return Footer(metadata.num_rows, tuple(groups), schema, _largest_decimals(metadata, schema))
+
+
+def _largest_decimals(metadata: Any, schema: pa.Schema) -> dict[str, int]:
+    """Return the largest absolute values of columns of decimals, by the statistics of their row groups."""
+    scales = {field.name: field.type.scale for field in schema if pa.types.is_decimal(field.type)}
+    largest = dict.fromkeys(scales, 0)
+    if not scales:
+        return largest
+    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    for at in range(metadata.num_columns):
+        name = metadata.schema.column(at).path
+        for group in groups:
+            if name not in largest:
+                break
+            found = _largest_in(group.column(at), scales[name])
+            if found is None:
+                del largest[name]
+            else:
+                largest[name] = max(largest[name], found)
+    return largest
+
+
+def _largest_in(column: Any, scale: int) -> int | None:
+    """Return the largest absolute value of a chunk of decimals, in units of the last digit, or None if it is not known."""
+    statistics = column.statistics
+    if statistics is None:
+        return None
+    if not statistics.has_min_max:
+        return 0 if statistics.has_null_count and statistics.null_count == column.num_values else None
+    if column.physical_type in ("INT32", "INT64"):
+        ends = [statistics.min_raw, statistics.max_raw]
+    else:
+        ends = [int(each.scaleb(scale, _EXACT)) for each in (statistics.min, statistics.max)]
+    return int(max(map(abs, ends)))
 
 
 def read_footers(
