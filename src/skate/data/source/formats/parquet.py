@@ -20,7 +20,7 @@ from skate.data.source.files.file_list import Listed
 from skate.data.source.files.filesystems import is_local
 from skate.data.source.files.source import FileBasedDatasource, PiecesRead
 from skate.data.source.formats.parquet_footers import Footer, merged, one_schema, read_footers
-from skate.data.source.formats.parquet_rows import row_hashes, with_raw_tensors, with_ray_tensors
+from skate.data.source.formats.parquet_rows import in_schema, row_hashes, with_raw_tensors, with_ray_tensors
 
 #: The footers of up to this many files are all read at once; of more files only this many, spread evenly.
 _FOOTERS = 16
@@ -404,7 +404,7 @@ class ParquetDatasource(FileBasedDatasource):
             table = self._with_path(table, path)
             self._include_paths = include
         if self._requested_schema is not None:
-            table = _in_schema(table, self._requested_schema)
+            table = in_schema(table, self._requested_schema)
         if self._filter is not None:
             table = table.filter(self._filter)
         if self._columns is not None:
@@ -490,14 +490,3 @@ def _rows_of(piece: GroupsPiece, footer: Footer) -> int:
     if piece.groups is None:
         return footer.rows
     return sum(footer.groups[at].rows for at in piece.groups)
-
-
-def _in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Convert a table to the columns and types that the user requested."""
-    made = {}
-    for field in schema:
-        if field.name in table.column_names:
-            made[field.name] = table.column(field.name).cast(field.type)
-        else:
-            made[field.name] = pa.nulls(table.num_rows, field.type)
-    return pa.table(made, schema=schema)

@@ -1,4 +1,4 @@
-"""Conversions of rows of Parquet files: arrays from bytes, arrays in Ray's format, a hash for each row."""
+"""Conversions of rows of Parquet files: arrays from bytes, arrays in Ray's format, requested types, a hash for each row."""
 
 from __future__ import annotations
 
@@ -58,3 +58,14 @@ def row_hashes(path: str, start: int, rows: int) -> pa.Array:
         mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         mixed = mixed ^ (mixed >> np.uint64(31))
     return pa.array(mixed, pa.uint64())
+
+
+def in_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Convert a table to the columns and types that the user requested."""
+    made = {}
+    for field in schema:
+        if field.name in table.column_names:
+            made[field.name] = table.column(field.name).cast(field.type)
+        else:
+            made[field.name] = pa.nulls(table.num_rows, field.type)
+    return pa.table(made, schema=schema)
