@@ -9,6 +9,9 @@ import pyarrow.csv
 import pytest
 
 import skate
+from tests.polars_descriptors import open_all
+
+open_all()
 
 # Arrow opens a pipe for Ctrl-C when it first reads CSV, and keeps it: that is not what a test leaves behind.
 pyarrow.csv.read_csv(pa.BufferReader(b"a\n1\n"))
