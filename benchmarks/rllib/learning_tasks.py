@@ -176,5 +176,5 @@ TASKS = {
     "dqn_cartpole": dqn("CartPole-v1", 50_000, lr=5e-4, minibatch=64, random=1000, epsilon=10_000),
     "dqn_lunarlander": dqn("LunarLander-v3", 100_000, lr=6.3e-4, minibatch=128, random=1000, epsilon=12_000),
     "sac_pendulum": sac("Pendulum-v1", 20_000, lr=1e-3, random=1000),
-    "sac_halfcheetah": sac("HalfCheetah-v5", 200_000, lr=3e-4, random=10_000),
+    "sac_halfcheetah": sac("HalfCheetah-v5", 100_000, lr=3e-4, random=10_000),
 }  # fmt: skip
