@@ -14,7 +14,6 @@ from skate.data.plan import explain as explaining
 from skate.data.plan import operators as logical
 from skate.data.plan.rules import optimized
 from skate.data.relational.stages import with_stages
-from skate.data.source.ranges import ItemsDatasource
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -98,5 +97,4 @@ class Describing(DatasetBase):
 
 def _is_here(operator: logical.Operator) -> bool:
     """Return True if an operator starts from data that only this session has."""
-    values = isinstance(operator, logical.Read) and isinstance(operator.datasource, ItemsDatasource)
-    return values or isinstance(operator, logical.FromBlocks)
+    return isinstance(operator, logical.FromBlocks)

@@ -159,7 +159,7 @@ class Shuffling(DatasetBase):
         if num_partitions is not None and num_partitions < 1:
             raise ValueError(f"num_partitions must be >= 1, got {num_partitions}")
         dataset: Any = self
-        return GroupedData(dataset, self._known_keys(key, "key"), num_partitions)
+        return GroupedData(dataset, self._known_keys(key, "key"), num_partitions, key)
 
     def join(
         self,
@@ -223,21 +223,25 @@ class Shuffling(DatasetBase):
 
     # -- operations that run immediately
 
-    def aggregate(self, *aggs: AggregateFn) -> dict[str, Any]:
-        """Aggregate all rows and return a dict of aggregation names to results. Runs the dataset."""
+    def aggregate(self, *aggs: AggregateFn) -> dict[str, Any] | None:
+        """Aggregate all rows and return a dict of aggregation names to results; None for a dataset without any block.
+        Runs the dataset."""
         if not aggs:
             raise ValueError(
                 "aggregate() needs at least one aggregation, such as Sum('x') from skate.data.aggregate"
             )
         kernel = AggregateKernel((), with_unique_names(aggs))
+        if knowledge.is_bare(self._plan) or (isinstance(self._plan, logical.Limit) and not self._plan.rows):
+            return None
         rows = [row for table in self._exchanged(kernel)._tables() for row in rows_of(table)]
         return rows[0]
 
-    def unique(self, column: str, ignore_nulls: bool = False) -> list[Any]:
-        """Return the distinct values of a column, in order of first appearance. Runs the dataset."""
+    def unique(self, column: str, ignore_nulls: bool = False) -> list[Any] | None:
+        """Return the distinct values of a column, in order of first appearance; None for a dataset without any block.
+        Runs the dataset."""
         name = self._known_keys(column, "column")[0]
-        found = self.aggregate(Unique(name, ignore_nulls=ignore_nulls, alias_name="unique"))["unique"]
-        return list(found)
+        found = self.aggregate(Unique(name, ignore_nulls=ignore_nulls, alias_name="unique"))
+        return None if found is None else list(found["unique"])
 
     def sum(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
         """Return the sum of a column; for several or all columns, a dict of "sum(name)" to each. Runs the dataset."""
@@ -278,7 +282,7 @@ class Shuffling(DatasetBase):
                 raise ValueError(f"on must be the name of a column or a list of names, got {on!r}")
             return None  # a dataset that never had a row
         found = self.aggregate(*(kind(column, **options) for column in columns))
-        return next(iter(found.values())) if len(found) == 1 else found
+        return next(iter(found.values())) if found is not None and len(found) == 1 else found
 
     def _exchanged(
         self, kernel: Any, partitions: int | None = None, remote_args: dict[str, Any] | None = None

@@ -44,6 +44,10 @@ class Expr(Mathematics):
 
     children: tuple[Expr, ...] = ()
     data_type: DataType = _ANY
+    #: True for a function from the program.
+    of_users: ClassVar[bool] = False
+    #: The word for this kind of expression in errors.
+    kind_of_expression: ClassVar[builtins.str] = "Such"
     #: The attributes that identify an expression, besides its class and children.
     _own: ClassVar[tuple[builtins.str, ...]] = ()
 
@@ -55,7 +59,10 @@ class Expr(Mathematics):
 
     def to_pyarrow(self) -> pc.Expression:
         """Convert to an expression of `pyarrow.dataset`. Raises TypeError if there is no equivalent."""
-        raise TypeError(f"{self!r} cannot be computed by pyarrow while it reads")
+        raise TypeError(
+            f"{self.kind_of_expression} expressions cannot be converted to PyArrow expressions: {self!r} cannot be "
+            "computed by pyarrow while it reads"
+        )
 
     @property
     def name(self) -> builtins.str | None:
@@ -363,6 +370,22 @@ class BinaryExpr(Expr):
         )
 
 
+class FloatQuotient(BinaryExpr):
+    """A quotient of floats, also of integers, as pandas defines it; 1 / 0 is infinite."""
+
+    def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
+        return operations.float_quotient(*(child.evaluate(table, place) for child in self.children))
+
+
+def by_rules_of_pandas(expr: Expr) -> Expr:
+    """Return the expression for data that came as DataFrames, where `/` of integers gives floats."""
+    if expr.children:
+        expr = expr.rebuilt(*map(by_rules_of_pandas, expr.children))
+    if type(expr) is BinaryExpr and expr.op is Operation.DIV:
+        return FloatQuotient(expr.op, expr.left, expr.right)
+    return expr
+
+
 class UnaryExpr(Expr):
     """An operator over one expression."""
 
@@ -447,6 +470,8 @@ class FunctionExpr(Expr):
 
     `function` is the name of a function of `pyarrow.compute` or a function of a module: both are pickled by name.
     """
+
+    kind_of_expression = "UDF"
 
     _own = ("title", "function", "options", "named")
 
