@@ -10,6 +10,7 @@ from skate.data.block import rows_of
 from skate.data.compute import Compute
 from skate.data.context import RandomSeedConfig
 from skate.data.dataset.base import DatasetBase
+from skate.data.dataset.schema import Schema
 from skate.data.exchange.aggregate import AggregateKernel
 from skate.data.exchange.join import TYPES, JoinKernel, Side
 from skate.data.exchange.keyed import KeyedKernel
@@ -192,7 +193,7 @@ class Shuffling(DatasetBase):
 
         Raises ValueError for an unknown join type, unknown columns and names that both sides have, TypeError
         for keys whose types cannot be equal: immediately if the schemas are known, else when the dataset
-        runs.
+        runs. With `validate_schemas`, raises ValueError for keys whose types are not the same.
         """
         if join_type not in TYPES:
             raise ValueError(
@@ -200,10 +201,10 @@ class Shuffling(DatasetBase):
             )
         names = []
         for what, given in (("on", on), ("right_on", on if right_on is None else right_on)):
-            if not isinstance(given, (tuple, list)) or not given:
-                raise ValueError(
-                    f"Expected tuple or list as `{what}` (got {type(given).__name__}); pass column names, got {given!r}"
-                )
+            if not isinstance(given, (tuple, list)):
+                raise ValueError(f"Expected tuple or list as `{what}` (got {type(given).__name__})")
+            if not given:
+                raise ValueError(f"`{what}` needs the name of at least one column, got {given!r}")
             names.append(as_names(given, what))
         if len(names[0]) != len(names[1]):
             raise ValueError(
@@ -216,6 +217,7 @@ class Shuffling(DatasetBase):
         schemas = [knowledge.schema_of(each._plan) for each in (self, ds)]
         if validate_schemas:
             schemas = [_schema(each) for each in (self, ds)]
+            _check_same_keys(schemas, names)
         if all(schema is not None for schema in schemas):
             kernel.check(schemas)
         compute = Compute(remote_args=aggregator_ray_remote_args or {})
@@ -302,6 +304,22 @@ class Shuffling(DatasetBase):
             for name in names:
                 known(empty, name)
         return names
+
+
+def _check_same_keys(schemas: Sequence[Any], keys: Sequence[Sequence[str]]) -> None:
+    """Raise ValueError unless both sides of a join have their keys, with the same types."""
+    kinds = [
+        None
+        if schema is None
+        else [schema.field(name).type if name in schema.names else None for name in names]
+        for schema, names in zip(schemas, keys, strict=True)
+    ]
+    if kinds[0] != kinds[1] or kinds[0] is None or None in kinds[0]:
+        left, right = (None if schema is None else Schema(schema) for schema in schemas)
+        raise ValueError(
+            "Key columns are expected to be present and have the same types in both left and right operands of the join "
+            f"operation: left has {left}, but right has {right}"
+        )
 
 
 def _schema(dataset: Any) -> Any:
