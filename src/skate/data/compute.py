@@ -125,7 +125,7 @@ class ActorPoolStrategy(ComputeStrategy):
 
 def requested(
     fn: Any,
-    compute: ComputeStrategy | str | None = None,
+    compute: ComputeStrategy | None = None,
     concurrency: Any = None,
     remote_args: dict[str, Any] | None = None,
     remote_args_fn: Callable[[], dict[str, Any]] | None = None,
@@ -135,8 +135,6 @@ def requested(
     Raises ValueError for contradictory arguments, TypeError for values of a wrong type.
     """
     is_class = isinstance(fn, type)
-    if isinstance(compute, str) and compute == "tasks":  # the notation of early releases
-        compute = TaskPoolStrategy()
     if compute is not None and not isinstance(compute, ComputeStrategy):
         raise ValueError(
             f"the compute spec must be either TaskPoolStrategy or ActorPoolStrategy, was: {compute!r}; give an instance of one"

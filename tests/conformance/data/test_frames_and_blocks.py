@@ -11,8 +11,9 @@ import pyarrow as pa
 import pytest
 import ray
 import ray.data
-from ray.data import ActorPoolStrategy, MaterializedDataset
+from ray.data import ActorPoolStrategy
 from ray.data.aggregate import Count
+from ray.data.dataset import MaterializedDataset
 from ray.data.datatype import DataType
 from ray.data.expressions import UDFExpr, col, udf
 from ray.data.extensions import TensorArray, TensorDtype
@@ -117,6 +118,10 @@ def test_calls_in_an_actor_share_a_thread() -> None:
 
 def test_functions_in_expressions() -> None:
     assert isinstance(col("a").abs(), UDFExpr)
+    kinds = [
+        each.data_type for each in (col("a").str.upper(), col("a").dt.year(), col("a").sin(), col("a").abs())
+    ]
+    assert kinds == [DataType.string(), DataType.int32(), DataType.float64(), DataType(object)]
     made = UDFExpr(fn=lambda x: x, args=[col("a")], kwargs={}, data_type=DataType.int64())
     assert made.args[0].structurally_equals(col("a"))
     with pytest.raises(TypeError, match="UDF expressions cannot be converted"):

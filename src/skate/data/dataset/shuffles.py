@@ -232,11 +232,10 @@ class Shuffling(DatasetBase):
             raise ValueError(
                 "aggregate() needs at least one aggregation, such as Sum('x') from skate.data.aggregate"
             )
-        kernel = AggregateKernel((), with_unique_names(aggs))
         if knowledge.is_bare(self._plan) or (isinstance(self._plan, logical.Limit) and not self._plan.rows):
+            with_unique_names(aggs)  # raises for anything else
             return None
-        rows = [row for table in self._exchanged(kernel)._tables() for row in rows_of(table)]
-        return rows[0]
+        return self._figures(*aggs)
 
     def unique(self, column: str, ignore_nulls: bool = False) -> list[Any] | None:
         """Return the distinct values of a column, in order of first appearance; None for a dataset without any block.
@@ -272,6 +271,12 @@ class Shuffling(DatasetBase):
         return self._aggregated(Std, on, ddof=ddof, ignore_nulls=ignore_nulls)
 
     # -- internals
+
+    def _figures(self, *aggs: AggregateFn) -> dict[str, Any]:
+        """Aggregate all rows; without any row, each result is that of none."""
+        kernel = AggregateKernel((), with_unique_names(aggs))
+        rows = [row for table in self._exchanged(kernel)._tables() for row in rows_of(table)]
+        return rows[0]
 
     def _aggregated(self, kind: Any, on: str | list[str] | None, **options: Any) -> Any:
         if on is None:

@@ -18,6 +18,7 @@ from skate.data.expressions.namespaces.dates import DatetimeNamespace
 from skate.data.expressions.namespaces.lists import ArrayNamespace, ListNamespace
 from skate.data.expressions.namespaces.maps import MapNamespace
 from skate.data.expressions.namespaces.numbers import Mathematics
+from skate.data.expressions.namespaces.results import result_type
 from skate.data.expressions.namespaces.strings import StringNamespace
 from skate.data.expressions.namespaces.structs import StructNamespace
 from skate.data.expressions.operations import SYMBOLS, Operation
@@ -474,6 +475,10 @@ class FunctionExpr(Expr):
     kind_of_expression = "UDF"
 
     _own = ("title", "function", "options", "named")
+
+    @property
+    def data_type(self) -> DataType:  # type: ignore[override]
+        return result_type(self.title)
 
     def __init__(
         self, operand: Expr, title: str, function: Any, options: tuple[Any, ...], named: dict[str, Any]
