@@ -17,6 +17,7 @@ from ray.data.dataset import MaterializedDataset
 from ray.data.datatype import DataType
 from ray.data.expressions import UDFExpr, col, udf
 from ray.data.extensions import TensorArray, TensorDtype
+from waiting import Gate
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -114,6 +115,28 @@ def test_calls_in_an_actor_share_a_thread() -> None:
     pool = ActorPoolStrategy(size=1, max_concurrent_calls_per_actor=2)
     for options in ({"concurrency": 1, "max_concurrency": 2}, {"compute": pool}):
         assert len({row["thread"] for row in data.map_batches(Caller, **options).take_all()}) == 1
+
+
+class Slow:
+    def __init__(self, opened: str) -> None:
+        Gate(opened).wait()
+
+    def __call__(self, batch: Any) -> Any:
+        return batch
+
+
+def test_actors_are_not_awaited_forever(gate: Any) -> None:
+    context = ray.data.DataContext.get_current()
+    before, context.wait_for_min_actors_s = context.wait_for_min_actors_s, 1
+    try:
+        data = ray.data.range(4).map_batches(
+            Slow, concurrency=1, fn_constructor_args=[str(gate("open").path)]
+        )
+        with pytest.raises(ray.exceptions.GetTimeoutError, match="Timed out while starting actors."):
+            data.take_all()
+    finally:
+        context.wait_for_min_actors_s = before
+        gate("open").open()
 
 
 def test_functions_in_expressions() -> None:
