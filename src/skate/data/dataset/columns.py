@@ -13,8 +13,9 @@ from skate.data.block import columns, names
 from skate.data.compute import ActorPoolStrategy, requested
 from skate.data.dataset.base import DatasetBase
 from skate.data.expressions.functions import UDFExpr
+from skate.data.expressions.pandas_rules import by_rules_of_pandas
 from skate.data.expressions.projection import StarExpr, UnnestExpr, columns_needed
-from skate.data.expressions.tree import ColumnExpr, Expr, by_rules_of_pandas
+from skate.data.expressions.tree import ColumnExpr, Expr
 from skate.data.plan import knowledge
 from skate.data.plan import operators as logical
 from skate.data.plan.names import known_names

@@ -9,7 +9,7 @@ from skate.data.compute import ComputeStrategy, requested
 from skate.data.context import RandomSeedConfig
 from skate.data.dataset.base import DatasetBase
 from skate.data.exchange.seeds import Seeds
-from skate.data.expressions.tree import by_rules_of_pandas
+from skate.data.expressions.pandas_rules import by_rules_of_pandas
 from skate.data.plan import knowledge
 from skate.data.plan import operators as logical
 from skate.data.steps.udf import Udf

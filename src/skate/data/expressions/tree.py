@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from skate.data.block.names import known
 from skate.data.datatype import DataType
 from skate.data.expressions import operations
+from skate.data.expressions.likeness import alike
 from skate.data.expressions.namespaces.dates import DatetimeNamespace
 from skate.data.expressions.namespaces.lists import ArrayNamespace, ListNamespace
 from skate.data.expressions.namespaces.maps import MapNamespace
@@ -180,7 +181,7 @@ class Expr(Mathematics):
         """True if another expression has the same structure and values."""
         if type(self) is not type(other) or len(self.children) != len(other.children):
             return False
-        if not all(_alike(getattr(self, each), getattr(other, each)) for each in self._own):
+        if not all(alike(getattr(self, each), getattr(other, each)) for each in self._own):
             return False
         return all(a.structurally_equals(b) for a, b in zip(self.children, other.children, strict=True))
 
@@ -220,16 +221,6 @@ def _sequence(values: Any) -> Expr:
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
         raise TypeError(f"is_in() and not_in() take a sequence of values or an expression, got {values!r}")
     return LiteralExpr(list(values))
-
-
-def _alike(one: Any, other: Any) -> bool:
-    if isinstance(one, (list, tuple)) and type(one) is type(other):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return one.dtype == other.dtype and np.array_equal(one, other)
-    return one is other or (type(one) is type(other) and bool(one == other))
 
 
 class ColumnExpr(Expr):
@@ -369,22 +360,6 @@ class BinaryExpr(Expr):
         return (
             f"{_inside(self.left, strength + (strength == 2))} {symbol} {_inside(self.right, strength + 1)}"
         )
-
-
-class FloatQuotient(BinaryExpr):
-    """A quotient of floats, also of integers, as pandas defines it; 1 / 0 is infinite."""
-
-    def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
-        return operations.float_quotient(*(child.evaluate(table, place) for child in self.children))
-
-
-def by_rules_of_pandas(expr: Expr) -> Expr:
-    """Return the expression for data that came as DataFrames, where `/` of integers gives floats."""
-    if expr.children:
-        expr = expr.rebuilt(*map(by_rules_of_pandas, expr.children))
-    if type(expr) is BinaryExpr and expr.op is Operation.DIV:
-        return FloatQuotient(expr.op, expr.left, expr.right)
-    return expr
 
 
 class UnaryExpr(Expr):
