@@ -31,7 +31,6 @@ def test_values_are_blocks_at_once() -> None:
     assert data.take_all() == [{"a": 1}, {"a": 2}, {"a": 3}]
     assert ray.data.from_items([1, 2], override_num_blocks=5).num_blocks() == 2
     assert ray.data.from_items([]).num_blocks() == 0
-    assert "FromArrow" in ray.data.from_arrow(pa.table({"a": [1]})).stats()
 
 
 @pytest.mark.parametrize("of_nothing", [lambda: ray.data.range(0), lambda: ray.data.from_items([])])

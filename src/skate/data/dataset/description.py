@@ -59,16 +59,8 @@ class Describing(DatasetBase):
         print(Physical(self._context).build(with_stages(better, self._context)).text())
 
     def stats(self) -> str:
-        """Return the statistics of the last run by operator, as text; empty if the dataset has not run.
-
-        For blocks that existed before any run, such as those of `from_arrow`, it is one line about them.
-        """
-        found = "" if self._last_run is None else self._last_run.report()
-        plan = self._plan
-        if not found and isinstance(plan, logical.FromBlocks):
-            rows = sum(bundle.rows for bundle in plan.bundles)
-            found = f"{plan.name}: {len(plan.bundles)} blocks, {rows:,} rows, held without a run"
-        return found
+        """Return the statistics of the last run by operator, as text; empty if the dataset has not run."""
+        return "" if self._last_run is None else self._last_run.report()
 
     def get_stats_summary(self, detail: bool = False) -> DatasetStatsSummary:
         """Return the statistics of the last run as numbers; without operators if it has not run. `detail` is

@@ -312,14 +312,14 @@ class Shuffling(DatasetBase):
 
 
 def _check_same_keys(schemas: Sequence[Any], keys: Sequence[Sequence[str]]) -> None:
-    """Raise ValueError unless both sides of a join have their keys, with the same types."""
+    """Raise ValueError unless the keys of both sides of a join have the same types."""
     kinds = [
         None
         if schema is None
         else [schema.field(name).type if name in schema.names else None for name in names]
         for schema, names in zip(schemas, keys, strict=True)
     ]
-    if kinds[0] != kinds[1] or kinds[0] is None or None in kinds[0]:
+    if kinds[0] != kinds[1]:
         left, right = (None if schema is None else Schema(schema) for schema in schemas)
         raise ValueError(
             "Key columns are expected to be present and have the same types in both left and right operands of the join "
