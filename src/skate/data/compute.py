@@ -17,6 +17,8 @@ class Compute:
     tasks: int | None = None
     in_flight_per_actor: int | None = None
     calls_per_actor: int = 1
+    #: True if the calls of an actor may run at the same time, and not only the conversion of their blocks.
+    many_threads: bool = False
     remote_args: dict[str, Any] = field(default_factory=dict)
     remote_args_fn: Any = None
 
@@ -64,6 +66,9 @@ class TaskPoolStrategy(ComputeStrategy):
 
 class ActorPoolStrategy(ComputeStrategy):
     """Run a function in a pool of actors: `size` of them, or between `min_size` and `max_size` depending on the load.
+
+    With `max_concurrent_calls_per_actor`, an actor converts several blocks at once; the function itself runs in one
+    thread, unless it is async or `enable_true_multi_threading` is True.
 
     Raises ValueError for sizes below 1, and for `size` together with bounds.
     """
@@ -120,7 +125,7 @@ class ActorPoolStrategy(ComputeStrategy):
 
 def requested(
     fn: Any,
-    compute: ComputeStrategy | str | None = None,
+    compute: ComputeStrategy | None = None,
     concurrency: Any = None,
     remote_args: dict[str, Any] | None = None,
     remote_args_fn: Callable[[], dict[str, Any]] | None = None,
@@ -130,8 +135,6 @@ def requested(
     Raises ValueError for contradictory arguments, TypeError for values of a wrong type.
     """
     is_class = isinstance(fn, type)
-    if isinstance(compute, str) and compute == "tasks":  # the notation of early releases
-        compute = TaskPoolStrategy()
     if compute is not None and not isinstance(compute, ComputeStrategy):
         raise ValueError(
             f"the compute spec must be either TaskPoolStrategy or ActorPoolStrategy, was: {compute!r}; give an instance of one"
@@ -165,6 +168,7 @@ def requested(
         actors=(compute.min_size, most, compute.initial_size),
         in_flight_per_actor=compute.max_tasks_in_flight_per_actor,
         calls_per_actor=compute.max_concurrent_calls_per_actor or 1,
+        many_threads=bool(compute.enable_true_multi_threading),
         remote_args=requested,
         remote_args_fn=remote_args_fn,
     )

@@ -15,6 +15,7 @@ import pyarrow as pa
 from skate.data.block import columns, tensors
 
 _TEMPORAL_UNITS = {"timestamp": "us", "time32": "s", "time64": "us", "duration": "us"}
+_TIME_UNITS = {"time32": ("s", "ms"), "time64": ("us", "ns")}
 _TEMPORAL_PYTHON = (datetime.date, datetime.time, datetime.timedelta)
 
 
@@ -55,8 +56,8 @@ class DataType:
     def __init__(self, _physical_dtype: Any) -> None:
         if not isinstance(_physical_dtype, (pa.DataType, np.dtype, type)):
             raise TypeError(
-                f"a DataType needs a pyarrow type, a numpy dtype or a Python class, got {_physical_dtype!r}; "
-                f"use DataType.from_dtype() for names"
+                "DataType supports only PyArrow DataType, NumPy dtype, or Python type, got "
+                f"{_physical_dtype!r}; use DataType.from_dtype() for names"
             )
         self._physical_dtype = _physical_dtype
 
@@ -108,7 +109,9 @@ class DataType:
     def to_python_type(self) -> type:
         """Return the Python class. Raises ValueError for Arrow and numpy types."""
         if not isinstance(self._physical_dtype, type):
-            raise ValueError(f"{self!r} is not a Python class; see to_arrow_dtype() and to_numpy_dtype()")
+            raise ValueError(
+                f"{self!r} is not backed by a Python type; see to_arrow_dtype() and to_numpy_dtype()"
+            )
         return self._physical_dtype
 
     # -- conversions to DataType
@@ -199,11 +202,14 @@ class DataType:
             return cls(getattr(pa, temporal_type)())
         if temporal_type not in _TEMPORAL_UNITS:
             raise ValueError(
-                f"temporal_type must be one of date32, date64, {', '.join(_TEMPORAL_UNITS)}, got {temporal_type!r}"
+                f"Invalid temporal_type {temporal_type!r}: it must be one of date32, date64, {', '.join(_TEMPORAL_UNITS)}"
             )
         unit = unit or _TEMPORAL_UNITS[temporal_type]
         if temporal_type == "timestamp":
             return cls(pa.timestamp(unit, tz=tz))
+        units = _TIME_UNITS.get(temporal_type, (unit,))
+        if unit not in units:
+            raise ValueError(f"{temporal_type} unit must be {' or '.join(map(repr, units))}, got {unit!r}")
         return cls(getattr(pa, temporal_type)(unit))
 
     # -- families
@@ -282,7 +288,7 @@ class DataType:
         """True for bytes of any layout."""
         types = pa.types
         return self._arrow(types.is_binary, types.is_large_binary, types.is_fixed_size_binary) or self._kind(
-            "S", bytes
+            "S", bytes, bytearray
         )
 
     def is_temporal_type(self) -> builtins.bool:
@@ -317,17 +323,18 @@ def _of_python(kind: type) -> pa.DataType | None:
     )
 
 
-def _plain(name: str, kind: pa.DataType) -> None:
+def _plain(name: str, made: Any, what: str) -> None:
+    kind = made()
+
     def make(cls: type[DataType]) -> DataType:
         return cls(kind)
 
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = f"The type {kind}."
+    make.__doc__ = (
+        f"Create a DataType representing {what}.\n\nReturns:\n    DataType with PyArrow {name} type"
+    )
     setattr(DataType, name, classmethod(make))
 
 
-for _name in (
-    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "string", "binary",
-):  # fmt: skip
-    _plain(_name, getattr(pa, _name)())
-_plain("bool", pa.bool_())
+for _name, (_made, _what) in PYARROW_TYPE_DEFINITIONS.items():
+    _plain(_name, _made, _what)

@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 class GroupedData:
     """Groups of the rows of a dataset. Nothing runs until a result is requested."""
 
-    def __init__(self, dataset: Dataset, key: Sequence[str], num_partitions: int | None = None) -> None:
+    def __init__(
+        self, dataset: Dataset, key: Sequence[str], num_partitions: int | None = None, given: Any = None
+    ) -> None:
         self._dataset = dataset
         self._keys = tuple(key)
         self._num_partitions = num_partitions
+        #: The key in the form in which the program gave it: a name, a list of names, or None.
+        self._key = given
 
     def __repr__(self) -> str:
-        return f"GroupedData(key={list(self._keys)}, dataset={self._dataset!r})"
+        return f"GroupedData(dataset={self._dataset!r}, key={self._key!r})"
 
     def aggregate(self, *aggs: AggregateFn) -> Dataset:
         """Aggregate each group into one row: its keys and the results, in columns named like the aggregations.

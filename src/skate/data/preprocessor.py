@@ -247,7 +247,9 @@ class Preprocessor:
         form = self._form()
         if form == "arrow":
             return blocks.from_batch(self._transform_arrow(table))
-        return blocks.from_batch(getattr(self, f"_transform_{form}")(blocks.to_batch(table, form)))
+        return blocks.from_batch(
+            getattr(self, f"_transform_{form}")(blocks.to_batch(table, form, for_function=True))
+        )
 
     # -- for subclasses to define
 

@@ -55,7 +55,6 @@ ABSENT: dict[str, str] = {
     "ray.data.expressions.*.expand_projection": "a step of Ray's own planner",
     "ray.data.expressions.AliasExpr()": "programs do not construct it: `alias()` gives it",
     "ray.data.expressions.Expr()": "programs do not construct it: it is the base of the others",
-    "ray.data.expressions.UDFExpr()": "programs do not construct it: calling what `udf` made gives it",
     "ray.data.expressions.UDFExpr.callable_class_spec": "a record of Ray's own planner",
     "ray.data.extensions.ArrowPythonObjectArray.from_objects": "Ray's static method has no decorator",
     "ray.data.llm.*.Config": "settings are no pydantic models here",

@@ -157,7 +157,8 @@ def test_columns_of_pandas(series: Any, expected: list[Any]) -> None:
 
 
 def test_frames_take_arrays_as_columns_and_lose_nothing() -> None:
-    frame = blocks.to_batch(pa.table({"n": pa.array([2**53 + 1, None]), "b": [True, None]}), "pandas")
+    table = pa.table({"n": pa.array([2**53 + 1, None]), "b": [True, None]})
+    frame = blocks.to_batch(table, "pandas", for_function=True)
     frame["t"] = np.arange(6).reshape(2, 3)
     frame = frame.assign(u=np.ones((2, 2, 2), np.float32)).copy()
     made = blocks.from_batch(frame)

@@ -33,7 +33,7 @@ class BatchFrame(pd.DataFrame):  # type: ignore[misc]
 BatchFrame.__name__ = "DataFrame"  # functions that check the name of a batch's type expect this one
 
 
-def to_frame(table: pa.Table) -> BatchFrame:
+def to_frame(table: pa.Table) -> pd.DataFrame:
     """Convert a block into a DataFrame."""
     special = {
         name: kind
@@ -41,7 +41,7 @@ def to_frame(table: pa.Table) -> BatchFrame:
         if isinstance(kind, pa.BaseExtensionType) or _loses(table.column(name))
     }
     if not special:
-        return BatchFrame(table.to_pandas(types_mapper=_mapped))
+        return table.to_pandas(types_mapper=_mapped)
     plain = table.drop_columns(list(special)).to_pandas(types_mapper=_mapped)
     made: dict[str, Any] = {}
     for name in table.column_names:
@@ -54,7 +54,7 @@ def to_frame(table: pa.Table) -> BatchFrame:
             made[name] = table.column(name).to_pandas()
         else:
             made[name] = pd.Series(pd.arrays.ArrowExtensionArray(table.column(name)))
-    return BatchFrame(made, columns=table.column_names)
+    return pd.DataFrame(made, columns=table.column_names)
 
 
 def _loses(column: pa.ChunkedArray) -> bool:

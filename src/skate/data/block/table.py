@@ -100,20 +100,25 @@ def _frames() -> Any:
     return frames
 
 
-def to_batch(table: pa.Table, batch_format: str | None) -> Batch:
-    """Convert a block to a batch; "default" and "numpy" give a dict of arrays, None the block itself."""
+def to_batch(table: pa.Table, batch_format: str | None, for_function: bool = False) -> Batch:
+    """Convert a block to a batch; "default" and "numpy" give a dict of arrays, None the block itself.
+
+    `for_function` is True for the argument of a user's function, which may set columns of a DataFrame to arrays.
+    """
     if batch_format in ("default", "numpy"):
         return {name: columns.to_numpy(table.column(at)) for at, name in enumerate(table.column_names)}
     if batch_format == "pandas":
-        return to_pandas(table)
+        return to_pandas(table, for_function)
     if batch_format in ("pyarrow", None):
         return table
     raise ValueError(f"The given batch format {batch_format} isn't allowed (must be one of {list(FORMATS)})")
 
 
-def to_pandas(table: pa.Table) -> Any:
+def to_pandas(table: pa.Table, for_function: bool = False) -> Any:
     """A block as a DataFrame; see `skate.data.block.frames`."""
-    return _frames().to_frame(table)
+    frames = _frames()
+    frame = frames.to_frame(table)
+    return frames.BatchFrame(frame) if for_function else frame
 
 
 def rows_of(table: pa.Table) -> Iterator[dict[str, Any]]:

@@ -35,6 +35,8 @@ class DatasetBase:
         self._name = name
         self._id = uuid.uuid4().hex
         self._last_run: Executor | None = None
+        #: The columns that a run has shown, if the plan alone does not determine them.
+        self._found_schema: pa.Schema | None = None
 
     def _with(self, operator: Operator) -> Dataset:
         """Return a dataset whose plan ends with an operator, under the settings of this one."""

@@ -13,8 +13,10 @@ from skate.data.block import columns, names
 from skate.data.compute import ActorPoolStrategy, requested
 from skate.data.dataset.base import DatasetBase
 from skate.data.expressions.functions import UDFExpr
+from skate.data.expressions.pandas_rules import by_rules_of_pandas
 from skate.data.expressions.projection import StarExpr, UnnestExpr, columns_needed
 from skate.data.expressions.tree import ColumnExpr, Expr
+from skate.data.plan import knowledge
 from skate.data.plan import operators as logical
 from skate.data.plan.names import known_names
 from skate.data.steps.udf import Udf
@@ -100,29 +102,15 @@ class Columns(DatasetBase):
         Raises ValueError if a new name belongs to a column that is not renamed itself.
         """
         if isinstance(names, Mapping):
+            _check_new_names(names, list(names.values()))
             pairs = list(names.items())
         elif isinstance(names, (list, tuple)):
-            pairs = [(old, new) for old, new in self._all_renamed(names)]
+            _check_new_names(names, names)
+            pairs = list(self._all_renamed(names))
         else:
             raise TypeError(
                 f"rename_columns expected names to be either List[str] or Dict[str, str], got {type(names)}: {names!r:.80}"
             )
-        if not pairs:
-            if isinstance(names, Mapping):
-                raise ValueError(
-                    "rename_columns received 'names' with no entries; pass a dict of old to new names"
-                )
-            raise ValueError(
-                "rename_columns requires 'names' with at least one column name; pass one for each column"
-            )
-        for each in (name for pair in pairs for name in pair):
-            if not isinstance(each, str):
-                raise ValueError(
-                    f"rename_columns requires both keys and values in the 'names' to be strings, got {each!r}"
-                )
-        new_names = [new for _, new in pairs]
-        if len(set(new_names)) < len(new_names):
-            raise ValueError(f"rename_columns received duplicate values in the 'names': {names}")
         self._check([old for old, _ in pairs])
         old_names = {old for old, _ in pairs}
         taken = [new for _, new in pairs if new in (known_names(self._plan) or ()) and new not in old_names]
@@ -134,8 +122,6 @@ class Columns(DatasetBase):
         return self._projected(None, concurrency, ray_remote_args, renames=tuple(pairs))
 
     def _all_renamed(self, new: Sequence[str]) -> list[tuple[str, str]]:
-        if not new:
-            return []
         present = known_names(self._plan)
         if present is None:
             everything: Any = self
@@ -196,6 +182,8 @@ class Columns(DatasetBase):
 
     def _projected(self, compute: Any, concurrency: Any, remote_args: dict[str, Any], **what: Any) -> Dataset:
         fn = None
+        if knowledge.native_format(self._plan) == "pandas" and "columns" in what:
+            what["columns"] = tuple((name, by_rules_of_pandas(each)) for name, each in what["columns"])
         if isinstance(compute, ActorPoolStrategy):
             fn = next(filter(None, (_class_of(each) for _, each in what.get("columns", ()))), Expr)
         how = requested(fn, compute, concurrency, remote_args)
@@ -213,7 +201,7 @@ class AddColumn:
         self.batch_format = batch_format
 
     def __call__(self, table: pa.Table) -> pa.Table:
-        made = self.fn(blocks.to_batch(table, self.batch_format))
+        made = self.fn(blocks.to_batch(table, self.batch_format, for_function=True))
         column = self._column(made, table.num_rows)
         if len(column) != table.num_rows:
             raise ValueError(
@@ -239,10 +227,28 @@ class AddColumn:
 def _class_of(expression: Expr) -> type | None:
     """Return the user's class that an expression calls, if any; such an expression runs in actors."""
     for each in expression.walk():
-        if isinstance(each, UDFExpr) and each.udf.is_class:
+        if isinstance(each, UDFExpr) and each.of_users and each.udf.is_class:
             kind: type = each.udf.kind
             return kind
     return None
+
+
+def _check_new_names(names: Mapping[str, str] | Sequence[str], new: Sequence[str]) -> None:
+    """Raise ValueError unless there are new names, each a string and different from the others."""
+    if not new:
+        if isinstance(names, Mapping):
+            raise ValueError(
+                "rename_columns received 'names' with no entries; pass a dict of old to new names"
+            )
+        raise ValueError(
+            "rename_columns requires 'names' with at least one column name; pass one for each column"
+        )
+    if len(set(new)) < len(new):
+        raise ValueError(f"rename_columns received duplicate values in the 'names': {names}")
+    for each in (*names, *new):
+        if not isinstance(each, str):
+            which = "both keys and values" if isinstance(names, Mapping) else "all elements"
+            raise ValueError(f"rename_columns requires {which} in the 'names' to be strings, got {each!r}")
 
 
 def _unique(word: str, given: str | Sequence[str]) -> tuple[str, ...]:

@@ -121,8 +121,10 @@ class Consuming(FrameworkBatches, DatasetBase):
         Also returns None if there are no columns at all.
         """
         found = knowledge.schema_of(self._plan)
+        if found is None:
+            found = self._found_schema
         if found is None and fetch_if_missing:
-            found = self._schema_by_running()
+            found = self._found_schema = self._schema_by_running()
         if found is None or (not len(found) and not _selects_nothing(self._plan)):
             return None
         return Schema(found)

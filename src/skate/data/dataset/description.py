@@ -14,7 +14,6 @@ from skate.data.plan import explain as explaining
 from skate.data.plan import operators as logical
 from skate.data.plan.rules import optimized
 from skate.data.relational.stages import with_stages
-from skate.data.source.ranges import ItemsDatasource
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -52,11 +51,11 @@ class Describing(DatasetBase):
     def explain(self) -> None:
         """Print the plan as written, as optimized, and as executed."""
         better = optimized(self._plan)
-        print("-------- Logical plan --------")
+        print("-------- Logical Plan --------")
         print(explaining.tree(self._plan))
-        print("-------- Logical plan, optimized --------")
+        print("-------- Logical Plan (Optimized) --------")
         print(explaining.tree(better))
-        print("-------- Physical plan --------")
+        print("-------- Physical Plan --------")
         print(Physical(self._context).build(with_stages(better, self._context)).text())
 
     def stats(self) -> str:
@@ -98,5 +97,4 @@ class Describing(DatasetBase):
 
 def _is_here(operator: logical.Operator) -> bool:
     """Return True if an operator starts from data that only this session has."""
-    values = isinstance(operator, logical.Read) and isinstance(operator.datasource, ItemsDatasource)
-    return values or isinstance(operator, logical.FromBlocks)
+    return isinstance(operator, logical.FromBlocks)

@@ -10,6 +10,7 @@ from skate.data.block import rows_of
 from skate.data.compute import Compute
 from skate.data.context import RandomSeedConfig
 from skate.data.dataset.base import DatasetBase
+from skate.data.dataset.schema import Schema
 from skate.data.exchange.aggregate import AggregateKernel
 from skate.data.exchange.join import TYPES, JoinKernel, Side
 from skate.data.exchange.keyed import KeyedKernel
@@ -159,7 +160,7 @@ class Shuffling(DatasetBase):
         if num_partitions is not None and num_partitions < 1:
             raise ValueError(f"num_partitions must be >= 1, got {num_partitions}")
         dataset: Any = self
-        return GroupedData(dataset, self._known_keys(key, "key"), num_partitions)
+        return GroupedData(dataset, self._known_keys(key, "key"), num_partitions, key)
 
     def join(
         self,
@@ -192,7 +193,7 @@ class Shuffling(DatasetBase):
 
         Raises ValueError for an unknown join type, unknown columns and names that both sides have, TypeError
         for keys whose types cannot be equal: immediately if the schemas are known, else when the dataset
-        runs.
+        runs. With `validate_schemas`, raises ValueError for keys whose types are not the same.
         """
         if join_type not in TYPES:
             raise ValueError(
@@ -200,10 +201,10 @@ class Shuffling(DatasetBase):
             )
         names = []
         for what, given in (("on", on), ("right_on", on if right_on is None else right_on)):
-            if not isinstance(given, (tuple, list)) or not given:
-                raise ValueError(
-                    f"Expected tuple or list as `{what}` (got {type(given).__name__}); pass column names, got {given!r}"
-                )
+            if not isinstance(given, (tuple, list)):
+                raise ValueError(f"Expected tuple or list as `{what}` (got {type(given).__name__})")
+            if not given:
+                raise ValueError(f"`{what}` needs the name of at least one column, got {given!r}")
             names.append(as_names(given, what))
         if len(names[0]) != len(names[1]):
             raise ValueError(
@@ -216,6 +217,7 @@ class Shuffling(DatasetBase):
         schemas = [knowledge.schema_of(each._plan) for each in (self, ds)]
         if validate_schemas:
             schemas = [_schema(each) for each in (self, ds)]
+            _check_same_keys(schemas, names)
         if all(schema is not None for schema in schemas):
             kernel.check(schemas)
         compute = Compute(remote_args=aggregator_ray_remote_args or {})
@@ -223,21 +225,24 @@ class Shuffling(DatasetBase):
 
     # -- operations that run immediately
 
-    def aggregate(self, *aggs: AggregateFn) -> dict[str, Any]:
-        """Aggregate all rows and return a dict of aggregation names to results. Runs the dataset."""
+    def aggregate(self, *aggs: AggregateFn) -> dict[str, Any] | None:
+        """Aggregate all rows and return a dict of aggregation names to results; None for a dataset without any block.
+        Runs the dataset."""
         if not aggs:
             raise ValueError(
                 "aggregate() needs at least one aggregation, such as Sum('x') from skate.data.aggregate"
             )
-        kernel = AggregateKernel((), with_unique_names(aggs))
-        rows = [row for table in self._exchanged(kernel)._tables() for row in rows_of(table)]
-        return rows[0]
+        if knowledge.is_bare(self._plan) or (isinstance(self._plan, logical.Limit) and not self._plan.rows):
+            with_unique_names(aggs)  # raises for anything else
+            return None
+        return self._figures(*aggs)
 
-    def unique(self, column: str, ignore_nulls: bool = False) -> list[Any]:
-        """Return the distinct values of a column, in order of first appearance. Runs the dataset."""
+    def unique(self, column: str, ignore_nulls: bool = False) -> list[Any] | None:
+        """Return the distinct values of a column, in order of first appearance; None for a dataset without any block.
+        Runs the dataset."""
         name = self._known_keys(column, "column")[0]
-        found = self.aggregate(Unique(name, ignore_nulls=ignore_nulls, alias_name="unique"))["unique"]
-        return list(found)
+        found = self.aggregate(Unique(name, ignore_nulls=ignore_nulls, alias_name="unique"))
+        return None if found is None else list(found["unique"])
 
     def sum(self, on: str | list[str] | None = None, ignore_nulls: bool = True) -> Any:
         """Return the sum of a column; for several or all columns, a dict of "sum(name)" to each. Runs the dataset."""
@@ -267,6 +272,12 @@ class Shuffling(DatasetBase):
 
     # -- internals
 
+    def _figures(self, *aggs: AggregateFn) -> dict[str, Any]:
+        """Aggregate all rows; without any row, each result is that of none."""
+        kernel = AggregateKernel((), with_unique_names(aggs))
+        rows = [row for table in self._exchanged(kernel)._tables() for row in rows_of(table)]
+        return rows[0]
+
     def _aggregated(self, kind: Any, on: str | list[str] | None, **options: Any) -> Any:
         if on is None:
             schema = _schema(self)
@@ -278,7 +289,7 @@ class Shuffling(DatasetBase):
                 raise ValueError(f"on must be the name of a column or a list of names, got {on!r}")
             return None  # a dataset that never had a row
         found = self.aggregate(*(kind(column, **options) for column in columns))
-        return next(iter(found.values())) if len(found) == 1 else found
+        return next(iter(found.values())) if found is not None and len(found) == 1 else found
 
     def _exchanged(
         self, kernel: Any, partitions: int | None = None, remote_args: dict[str, Any] | None = None
@@ -298,6 +309,22 @@ class Shuffling(DatasetBase):
             for name in names:
                 known(empty, name)
         return names
+
+
+def _check_same_keys(schemas: Sequence[Any], keys: Sequence[Sequence[str]]) -> None:
+    """Raise ValueError unless the keys of both sides of a join have the same types."""
+    kinds = [
+        None
+        if schema is None
+        else [schema.field(name).type if name in schema.names else None for name in names]
+        for schema, names in zip(schemas, keys, strict=True)
+    ]
+    if kinds[0] != kinds[1]:
+        left, right = (None if schema is None else Schema(schema) for schema in schemas)
+        raise ValueError(
+            "Key columns are expected to be present and have the same types in both left and right operands of the join "
+            f"operation: left has {left}, but right has {right}"
+        )
 
 
 def _schema(dataset: Any) -> Any:

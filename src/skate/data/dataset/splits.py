@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from skate.data.dataset.base import DatasetBase
 from skate.data.execution.bundle import Bundle
 from skate.data.iteration.stream_split import streaming_split
+from skate.data.plan import knowledge
 from skate.data.plan import operators as logical
 
 if TYPE_CHECKING:
@@ -24,9 +25,9 @@ class Splitting(DatasetBase):
     ) -> list[MaterializedDataset]:
         """Run the dataset and split its rows into `n` datasets, in order.
 
-        With `equal` all have the same number of rows and up to n - 1 rows are dropped; otherwise the last may
-        have fewer. `locality_hints` (one actor per part) are accepted for compatibility. Raises ValueError
-        for `n` below 1.
+        With `equal` all have the same number of rows and up to n - 1 rows are dropped; otherwise each gets the same
+        number of blocks, the first ones one more if necessary. Blocks are cut only if there are fewer than `n`.
+        `locality_hints` (one actor per part) are accepted for compatibility. Raises ValueError for `n` below 1.
         """
         if n < 1:
             raise ValueError(f"The number of splits {n} is not positive.")
@@ -36,6 +37,10 @@ class Splitting(DatasetBase):
                 "pass one for each split"
             )
         bundles = list(self._run())
+        if not equal and len(bundles) >= n:
+            each, more = divmod(len(bundles), n)
+            starts = [each * i + min(i, more) for i in range(n + 1)]
+            return [self._held(bundles[low:high], self._label()) for low, high in pairwise(starts)]
         rows = sum(bundle.rows for bundle in bundles)
         each = rows // n if equal else -(-rows // n)
         ends = [min(rows, each * (i + 1)) for i in range(n)]
@@ -188,7 +193,10 @@ class Splitting(DatasetBase):
         for part in parts:
             if not part and schema is not None:
                 part.append(Bundle.of(schema.empty_table()))
-        return [self._held(part, "Split") for part in parts]
+        return [self._held(part, self._label()) for part in parts]
+
+    def _label(self) -> str:
+        return "FromPandas" if knowledge.native_format(self._plan) == "pandas" else "Split"
 
 
 def _test_rows(test_size: Any, rows: int) -> int:

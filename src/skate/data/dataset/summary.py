@@ -88,7 +88,7 @@ class Summarizing(DatasetBase):
         }
         values: dict[str, dict[str, Any]] = {name: {} for name in chosen}
         if any(wanted.values()):
-            found = dataset.aggregate(*(each for many in wanted.values() for each in many))
+            found = dataset._figures(*(each for many in wanted.values() for each in many))
             for name, many in wanted.items():
                 for each in many:
                     values[name].update(_entries(each._agg_name, found[each.name]))

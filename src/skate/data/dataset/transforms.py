@@ -9,6 +9,7 @@ from skate.data.compute import ComputeStrategy, requested
 from skate.data.context import RandomSeedConfig
 from skate.data.dataset.base import DatasetBase
 from skate.data.exchange.seeds import Seeds
+from skate.data.expressions.pandas_rules import by_rules_of_pandas
 from skate.data.plan import knowledge
 from skate.data.plan import operators as logical
 from skate.data.steps.udf import Udf
@@ -139,6 +140,8 @@ class Transforms(DatasetBase):
                 f"Unsupported expression type for conversion: {type(expr)}; expr must be an "
                 f"expression or a string, got {expr!r:.80}"
             )
+        if knowledge.native_format(self._plan) == "pandas":
+            expr = by_rules_of_pandas(expr)
         options = _remote_args(given)
         return self._with(
             logical.Filter(
@@ -219,7 +222,7 @@ class Transforms(DatasetBase):
         """Keep each row with probability `fraction`. Raises ValueError unless 0 <= fraction <= 1."""
         if not 0 <= fraction <= 1:
             raise ValueError(f"Fraction must be between 0 and 1, got {fraction}")
-        if _is_bare(self._plan):
+        if knowledge.is_bare(self._plan):
             raise ValueError("Cannot sample from an empty Dataset.")
         return self._with(logical.Sample((self._plan,), fraction, Seeds(seed)))
 
@@ -266,18 +269,6 @@ class Transforms(DatasetBase):
             raise ValueError(f"Weights must be positive. Got weights: {list(numbers)}")
         shortest = getattr(stopping_condition, "value", stopping_condition) == "stop_on_shortest"
         return self._with(logical.Mix(plans, numbers, shortest))
-
-
-def _is_bare(plan: logical.Operator) -> bool:
-    """Return True if a plan is known to start without rows."""
-    begins = [each for each in plan.walk() if not each.inputs]
-    return all(
-        isinstance(each, logical.Read)
-        and each.datasource.known_rows() == 0
-        or isinstance(each, logical.FromBlocks)
-        and not each.bundles
-        for each in begins
-    )
 
 
 def checked_batch_size(size: Any) -> int | None:
@@ -345,4 +336,6 @@ def _udf_and_compute(given: dict[str, Any]) -> tuple[Udf, Any]:
     compute = requested(
         fn, given["compute"], given["concurrency"], _remote_args(given), given["ray_remote_args_fn"]
     )
+    several = max(compute.calls_per_actor, compute.remote_args.get("max_concurrency", 1)) > 1
+    udf.alone = several and udf.is_class and not udf.is_async and not compute.many_threads
     return udf, compute

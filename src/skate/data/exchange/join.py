@@ -93,8 +93,8 @@ class JoinKernel(Kernel):
         both = set(sides[0]) & set(sides[1])
         if both and not self.sides[0].suffix and not self.sides[1].suffix:
             raise ValueError(
-                f"both sides of the join have columns called {', '.join(map(repr, sorted(both)))}; set "
-                "left_suffix or right_suffix"
+                "Left and right columns suffixes cannot be both None, because both sides of the join have columns called "
+                f"{', '.join(map(repr, sorted(both)))}; set left_suffix or right_suffix"
             )
         named = [
             {name: name + side.suffix if name in both else name for name in names}

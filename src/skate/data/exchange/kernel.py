@@ -42,6 +42,8 @@ class Kernel:
     #: True if the output has the same columns and number of rows as the input.
     keeps_columns = False
     keeps_count = False
+    #: True if blocks that came as DataFrames count as DataFrames afterwards.
+    keeps_frames = False
 
     def columns(self, source: int) -> tuple[str, ...] | None:
         """Return the columns of an input that the operation reads; None for all."""

@@ -14,7 +14,7 @@ from skate.data.exchange.sort import Order
 class RangesKernel(Kernel):
     """A given number of blocks of equal length; if the rows do not divide evenly, some have one more."""
 
-    keeps_columns = keeps_count = True
+    keeps_columns = keeps_count = keeps_frames = True
     name = "Repartition"
     cuts = True
 

@@ -108,7 +108,7 @@ class ShuffleKernel(Kernel):
     the same number of rows, which matters more for repartitioning than perfect randomness. With a seed the order is Ray's.
     """
 
-    keeps_columns = keeps_count = True
+    keeps_columns = keeps_count = keeps_frames = True
 
     def __init__(
         self, seeds: Seeds, even: bool = False, whole: bool = False, name: str = "RandomShuffle"

@@ -8,6 +8,7 @@ import skate
 from skate.data.compute import Compute
 from skate.data.execution.operators import ChainRunning, Running, Work
 from skate.data.execution.work import MapActor
+from skate.exceptions import GetTimeoutError
 from skate.resources import Resources
 
 #: Pieces of work queued at an actor while it runs one, so that it never waits for the next.
@@ -84,6 +85,15 @@ class ActorPool:
         actor = self._class.remote(self._key, self._holder)
         self.made += 1
         self.starting[actor.ready.remote()] = actor
+
+    def await_fewest(self, seconds: float) -> None:
+        """Wait until the smallest number of actors runs. Raises GetTimeoutError if that takes longer."""
+        ready, _ = skate.wait(list(self.starting), num_returns=self.fewest, timeout=seconds)
+        if len(ready) < self.fewest:
+            raise GetTimeoutError(
+                f"Timed out while starting actors. {len(ready)} of {self.fewest} actors of {self.operator.name} run after "
+                f"{seconds:g} s (DataContext.wait_for_min_actors_s); each requests {self._request}"
+            )
 
     def look(self) -> None:
         """Check which actors are running, and add one if all are busy. Raises the error of a constructor that

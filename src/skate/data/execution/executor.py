@@ -188,6 +188,8 @@ class Executor:
             self._totals = totals = skate.cluster_resources()
             totals["CPU"] = totals.get("CPU", 0.0) - self.context.execution_options.exclude_resources.cpu
             self.remote = RemoteRunner(self.topology.operators, totals)
+            if self.context.wait_for_min_actors_s > 0:
+                self.remote.await_pools(self.context.wait_for_min_actors_s)
         return self.remote
 
     def _is_for_here(self, work: Work) -> bool:

@@ -171,7 +171,7 @@ class Physical:
         if found is None:
             wanted = node.parallelism
             if wanted < 1:
-                wanted = self._blocks_for(node.datasource.bytes_of_work())
+                wanted = blocks_for(node.datasource.bytes_of_work(), self.context)
                 if compute is not None and not compute.plain:
                     # Work that requests more than CPUs is worth several tasks
                     wanted = max(wanted, compute.tasks or available_cpus())
@@ -187,15 +187,6 @@ class Physical:
             return most
         limits = self.context.limits()
         return min(most, max(_BLOCK_BYTES_MIN, limits.budget_bytes // (2 * limits.slots)))
-
-    def _blocks_for(self, size: int | None) -> int:
-        """Return the number of blocks to read: enough for all CPUs, none tiny, none too large."""
-        cpus = available_cpus()
-        if size is None:
-            return self.context.read_op_min_num_blocks
-        fewest = max(1, -(-size // self.context.most_bytes))
-        most = max(1, size // self.context.target_min_block_size)
-        return int(max(fewest, min(most, 4 * cpus)))
 
     def _called(self, node: Any) -> Any:
         """Return the step of an operation with a user's function."""
@@ -220,6 +211,16 @@ class Physical:
             return SampleStep(node.fraction, node.seeds.of_tasks())
         assert isinstance(node, logical.Write)
         return WriteStep(node.datasink, node.checkpoint)
+
+
+def blocks_for(size: int | None, context: DataContext) -> int:
+    """Return the number of blocks for data of a size in bytes: enough for all CPUs, none tiny, none too large."""
+    cpus = available_cpus()
+    if size is None:
+        return context.read_op_min_num_blocks
+    fewest = max(1, -(-size // context.most_bytes))
+    most = max(1, size // context.target_min_block_size)
+    return int(max(fewest, min(most, 4 * cpus)))
 
 
 def _least(node: Any) -> tuple[int, int]:

@@ -82,6 +82,11 @@ class RemoteRunner:
             key, holder = self._holder(op, op.steps)
             self._pools[id(op)] = ActorPool(op, key, holder, count, lean)
 
+    def await_pools(self, seconds: float) -> None:
+        """Wait until all pools have their smallest number of actors, each for so long. Raises GetTimeoutError."""
+        for pool in self._pools.values():
+            pool.await_fewest(seconds)
+
     @property
     def busy(self) -> bool:
         """True while pieces of work are under way."""

@@ -20,6 +20,7 @@ class DownloadExpr(Expr):
     """The contents of the files that a column names; null where a file cannot be read."""
 
     data_type = DataType(pa.binary())
+    kind_of_expression = "Download"
     _own = ("uri_column_name", "filesystem")
 
     def __init__(self, uri_column_name: str, filesystem: Any = None) -> None:

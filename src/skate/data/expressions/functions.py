@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
-from collections.abc import Callable
+from abc import ABCMeta
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,18 +14,20 @@ import pyarrow as pa
 
 from skate.data.block import columns
 from skate.data.datatype import DataType
-from skate.data.expressions.tree import Expr, LiteralExpr
+from skate.data.expressions.tree import Expr, FunctionExpr, LiteralExpr
 from skate.data.steps.place import Place
 from skate.data.steps.udf import Udf
 
 
-class UDFExpr(Expr):
-    """A user's function over whole columns of a block."""
+class UDFExpr(Expr, metaclass=ABCMeta):
+    """A function over whole columns of a block: a user's, or (as a virtual subclass) one of Arrow."""
 
     _own = ("udf", "keywords", "data_type")
+    of_users = True
+    kind_of_expression = "UDF"
 
-    def __init__(self, udf: Udf, data_type: DataType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.udf = udf
+    def __init__(self, data_type: DataType, fn: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        self.udf = fn if isinstance(fn, Udf) else Udf(fn)
         self.data_type = data_type
         self.keywords = tuple(kwargs)
         given = (*args, *kwargs.values())
@@ -71,8 +74,8 @@ class UDFExpr(Expr):
         if hasattr(made, "__array__") and np.ndim(made):
             return columns.from_array(np.asarray(made))
         raise TypeError(
-            f"{self!r} returned {made!r:.80} ({type(made).__name__}); a function in an expression "
-            "must return a column: an Arrow array, a numpy array, a pandas Series or a list"
+            f"{self!r} returned invalid type {type(made).__name__}, {made!r:.80}. Expected type: pyarrow.Array, "
+            "pyarrow.ChunkedArray, numpy.ndarray, pandas.Series or list, with one value per row"
         )
 
     def get_type(self, input_schema: pa.Schema) -> pa.DataType | None:
@@ -83,6 +86,9 @@ class UDFExpr(Expr):
         shown = [repr(each.value if isinstance(each, LiteralExpr) else each) for each in self.children]
         named = [f"{name}={text}" for name, text in zip(self.keywords, shown[first:], strict=True)]
         return f"{self.udf.name}({', '.join([*shown[:first], *named])})"
+
+
+UDFExpr.register(FunctionExpr)
 
 
 def _awaited(made: Any) -> Any:
@@ -131,6 +137,6 @@ pyarrow_udf = udf
 
 def _expressions(function: Udf, kind: DataType) -> Callable[..., UDFExpr]:
     def make(*args: Any, **kwargs: Any) -> UDFExpr:
-        return UDFExpr(function, kind, args, kwargs)
+        return UDFExpr(kind, function, args, kwargs)
 
     return make

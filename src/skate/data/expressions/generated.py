@@ -32,6 +32,8 @@ class Generated(Expr):
 class RandomExpr(Generated):
     """Random numbers between 0 (inclusive) and 1 (exclusive)."""
 
+    kind_of_expression = "Random"
+
     data_type = DataType(pa.float64())
 
     def __init__(self, seed: int | None = None, reseed_after_execution: bool = True) -> None:
@@ -50,6 +52,8 @@ class RandomExpr(Generated):
 class UUIDExpr(Generated):
     """A random identifier for each row."""
 
+    kind_of_expression = "UUID"
+
     data_type = DataType(pa.string())
 
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
@@ -61,6 +65,8 @@ class UUIDExpr(Generated):
 
 class MonotonicallyIncreasingIdExpr(Generated):
     """Increasing row numbers, possibly with gaps."""
+
+    kind_of_expression = "Monotonically Increasing ID"
 
     data_type = DataType(pa.int64())
 

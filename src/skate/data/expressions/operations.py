@@ -67,6 +67,14 @@ def binary(operation: Operation, left: Any, right: Any) -> Any:
     return quotient if operation is Operation.FLOORDIV else rest
 
 
+def float_quotient(left: Any, right: Any) -> Any:
+    """Divide; integers become floats first."""
+    operands = (_decoded(left), _decoded(right))
+    return pc.divide(
+        *(each.cast(pa.float64()) if pa.types.is_integer(each.type) else each for each in operands)
+    )
+
+
 def unary(operation: Operation, operand: Any) -> Any:
     """Apply an operator to one operand."""
     if operation is Operation.NOT:

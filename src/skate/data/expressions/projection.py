@@ -18,11 +18,10 @@ from skate.data.steps.udf import of_users
 class StarExpr(Expr):
     """All columns of a block."""
 
+    kind_of_expression = "Star"
+
     def evaluate(self, table: pa.Table, place: Place | None = None) -> Any:
         raise TypeError("star() yields several columns; it cannot be the value of a single one")
-
-    def to_pyarrow(self) -> pc.Expression:
-        raise TypeError("Star expressions cannot be converted to PyArrow expressions: star() is all columns")
 
     def __repr__(self) -> str:
         return "star()"

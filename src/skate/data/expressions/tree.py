@@ -14,10 +14,12 @@ import pyarrow.compute as pc
 from skate.data.block.names import known
 from skate.data.datatype import DataType
 from skate.data.expressions import operations
+from skate.data.expressions.likeness import alike
 from skate.data.expressions.namespaces.dates import DatetimeNamespace
 from skate.data.expressions.namespaces.lists import ArrayNamespace, ListNamespace
 from skate.data.expressions.namespaces.maps import MapNamespace
 from skate.data.expressions.namespaces.numbers import Mathematics
+from skate.data.expressions.namespaces.results import result_type
 from skate.data.expressions.namespaces.strings import StringNamespace
 from skate.data.expressions.namespaces.structs import StructNamespace
 from skate.data.expressions.operations import SYMBOLS, Operation
@@ -44,6 +46,10 @@ class Expr(Mathematics):
 
     children: tuple[Expr, ...] = ()
     data_type: DataType = _ANY
+    #: True for a function from the program.
+    of_users: ClassVar[bool] = False
+    #: The word for this kind of expression in errors.
+    kind_of_expression: ClassVar[builtins.str] = "Such"
     #: The attributes that identify an expression, besides its class and children.
     _own: ClassVar[tuple[builtins.str, ...]] = ()
 
@@ -55,7 +61,10 @@ class Expr(Mathematics):
 
     def to_pyarrow(self) -> pc.Expression:
         """Convert to an expression of `pyarrow.dataset`. Raises TypeError if there is no equivalent."""
-        raise TypeError(f"{self!r} cannot be computed by pyarrow while it reads")
+        raise TypeError(
+            f"{self.kind_of_expression} expressions cannot be converted to PyArrow expressions: {self!r} cannot be "
+            "computed by pyarrow while it reads"
+        )
 
     @property
     def name(self) -> builtins.str | None:
@@ -172,7 +181,7 @@ class Expr(Mathematics):
         """True if another expression has the same structure and values."""
         if type(self) is not type(other) or len(self.children) != len(other.children):
             return False
-        if not all(_alike(getattr(self, each), getattr(other, each)) for each in self._own):
+        if not all(alike(getattr(self, each), getattr(other, each)) for each in self._own):
             return False
         return all(a.structurally_equals(b) for a, b in zip(self.children, other.children, strict=True))
 
@@ -212,16 +221,6 @@ def _sequence(values: Any) -> Expr:
     if isinstance(values, (str, bytes)) or not hasattr(values, "__iter__"):
         raise TypeError(f"is_in() and not_in() take a sequence of values or an expression, got {values!r}")
     return LiteralExpr(list(values))
-
-
-def _alike(one: Any, other: Any) -> bool:
-    if isinstance(one, (list, tuple)) and type(one) is type(other):
-        return len(one) == len(other) and all(map(_alike, one, other))
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return one.dtype == other.dtype and np.array_equal(one, other)
-    return one is other or (type(one) is type(other) and bool(one == other))
 
 
 class ColumnExpr(Expr):
@@ -448,7 +447,13 @@ class FunctionExpr(Expr):
     `function` is the name of a function of `pyarrow.compute` or a function of a module: both are pickled by name.
     """
 
+    kind_of_expression = "UDF"
+
     _own = ("title", "function", "options", "named")
+
+    @property
+    def data_type(self) -> DataType:  # type: ignore[override]
+        return result_type(self.title)
 
     def __init__(
         self, operand: Expr, title: str, function: Any, options: tuple[Any, ...], named: dict[str, Any]

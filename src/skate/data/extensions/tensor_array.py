@@ -30,14 +30,14 @@ class TensorDtype(ExtensionDtype):  # type: ignore[misc]
     """Arrays of one element type.
 
     Args:
-        shape: the shape of each row's array; None for a dimension that differs between rows.
+        shape: the shape of each row's array; None for a dimension that differs between rows, or for any shape.
         dtype: the type of the elements.
     """
 
     base = None
 
-    def __init__(self, shape: tuple[int | None, ...], dtype: Any) -> None:
-        self._shape = tuple(shape)
+    def __init__(self, shape: tuple[int | None, ...] | None, dtype: Any) -> None:
+        self._shape = (None,) if shape is None else tuple(shape)
         self._dtype: np.dtype = np.dtype(dtype)
 
     @property

@@ -18,6 +18,8 @@ _SAME_COLUMNS = (
 )
 #: Steps that leave the number of rows as it is.
 _SAME_COUNT = (logical.Project, logical.Rebatch, logical.RandomizeBlockOrder)
+#: Steps after which DataFrames are still DataFrames.
+_SAME_FRAMES = (logical.Limit, logical.Rebatch, logical.Filter, logical.Project, logical.RandomizeBlockOrder)
 
 
 def rows_of(plan: logical.Operator) -> int | None:
@@ -47,12 +49,29 @@ def rows_of(plan: logical.Operator) -> int | None:
     return known[0] if same else None
 
 
+def is_bare(plan: logical.Operator) -> bool:
+    """Return True if a plan is known to start without rows."""
+    begins = [each for each in plan.walk() if not each.inputs]
+    return all(
+        isinstance(each, logical.Read)
+        and each.datasource.known_rows() == 0
+        or isinstance(each, logical.FromBlocks)
+        and not each.bundles
+        for each in begins
+    )
+
+
 def native_format(plan: logical.Operator) -> str | None:
-    """Return the batch format that needs no conversion: DataFrames if the data came as DataFrames and no
-    function changed it.
+    """Return the batch format that the blocks count as: DataFrames if the data came as DataFrames and neither a function
+    nor a step that always returns Arrow tables (such as a sort) has replaced them.
     """
-    while isinstance(plan, (logical.Limit, logical.Rebatch)):
+    while isinstance(plan, _SAME_FRAMES) or (
+        isinstance(plan, logical.Exchange) and getattr(plan.kernel, "keeps_frames", False)
+    ):
         plan = plan.inputs[0]
+    if isinstance(plan, (logical.Union, logical.Zip)):
+        formats = [native_format(each) for each in plan.inputs]
+        return "pandas" if (any if isinstance(plan, logical.Zip) else all)(formats) else None
     return "pandas" if isinstance(plan, logical.FromBlocks) and plan.label == "FromPandas" else None
 
 

@@ -103,7 +103,7 @@ class UniformKBinsDiscretizer(_Discretizer):
     """
 
     def _fit(self, ds: Dataset) -> Preprocessor:
-        ends = ds.aggregate(*(kind(name) for kind in (Min, Max) for name in self.columns))
+        ends = ds._figures(*(kind(name) for kind in (Min, Max) for name in self.columns))
         self.stats_ = {name: self._uniform(name, ends) for name in self.columns}
         return self
 

@@ -46,7 +46,7 @@ class SimpleImputer(ColumnPreprocessor):
 
     def _fit(self, ds: Dataset) -> Preprocessor:
         if self.strategy == "mean":
-            self.stats_ = ds.aggregate(*(Mean(name) for name in self.columns))
+            self.stats_ = ds._figures(*(Mean(name) for name in self.columns))
             return self
         counts = counts_of(ds, self.columns)
         self.stats_ = {}

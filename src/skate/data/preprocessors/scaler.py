@@ -54,7 +54,7 @@ class StandardScaler(_Scaler):
 
     def _fit(self, ds: Dataset) -> Preprocessor:
         wanted = [Mean(name) for name in self.columns] + [Std(name, ddof=0) for name in self.columns]
-        self.stats_ = ds.aggregate(*wanted)
+        self.stats_ = ds._figures(*wanted)
         return self
 
     def _bounds(self, name: str) -> tuple[Any, Any]:
@@ -65,7 +65,7 @@ class MinMaxScaler(_Scaler):
     """Scales to the range from 0 (smallest value) to 1 (largest value)."""
 
     def _fit(self, ds: Dataset) -> Preprocessor:
-        self.stats_ = ds.aggregate(*(kind(name) for kind in (Min, Max) for name in self.columns))
+        self.stats_ = ds._figures(*(kind(name) for kind in (Min, Max) for name in self.columns))
         return self
 
     def _bounds(self, name: str) -> tuple[Any, Any]:
@@ -77,7 +77,7 @@ class MaxAbsScaler(_Scaler):
     """Divides by the largest absolute value."""
 
     def _fit(self, ds: Dataset) -> Preprocessor:
-        ends = ds.aggregate(*(kind(name) for kind in (Min, Max) for name in self.columns))
+        ends = ds._figures(*(kind(name) for kind in (Min, Max) for name in self.columns))
         self.stats_ = {}
         for name in self.columns:
             low, high = ends[f"min({name})"], ends[f"max({name})"]
@@ -120,7 +120,7 @@ class RobustScaler(_Scaler):
     def _fit(self, ds: Dataset) -> Preprocessor:
         low, high = self.quantile_range
         words = (("low_quantile", low), ("median", 0.5), ("high_quantile", high))
-        self.stats_ = ds.aggregate(
+        self.stats_ = ds._figures(
             *(Quantile(name, q=q, alias_name=f"{word}({name})") for name in self.columns for word, q in words)
         )
         return self

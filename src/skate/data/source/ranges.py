@@ -1,18 +1,15 @@
-"""Ranges of numbers, and values from the program."""
+"""Ranges of numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from skate.data.block import from_batch, from_rows
+from skate.data.block import from_batch
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
-
-#: For up to this many values the columns are determined before a run, so that wrong names are reported immediately.
-_FEW_ITEMS = 1000
 
 
 class RangeDatasource(Datasource):
@@ -60,47 +57,3 @@ class _Numbers:
         if shape is not None:
             numbers = np.broadcast_to(numbers.reshape(-1, *(1 for _ in shape)), (high - low, *shape)).copy()
         yield from_batch({column: numbers})
-
-
-class ItemsDatasource(Datasource):
-    """Python values: dicts are rows, anything else becomes {"item": value}."""
-
-    def __init__(self, items: Sequence[Any]) -> None:
-        self.items = list(items)
-
-    def get_name(self) -> str:
-        return "FromItems"
-
-    def estimate_inmemory_data_size(self) -> int:
-        return 64 * len(self.items)
-
-    def known_rows(self) -> int:
-        return len(self.items)
-
-    def known_schema(self) -> pa.Schema | None:
-        if not self.items or len(self.items) > _FEW_ITEMS:
-            return None
-        return next(_Items(self.items)()).schema
-
-    def get_read_tasks(
-        self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
-    ) -> list[ReadTask]:
-        count = max(1, min(parallelism, len(self.items)))
-        total = len(self.items)
-        return [
-            ReadTask(
-                _Items(self.items[total * i // count : total * (i + 1) // count]),
-                None,
-                None,
-                per_task_row_limit,
-            )
-            for i in range(count)
-        ]
-
-
-class _Items:
-    def __init__(self, items: list[Any]) -> None:
-        self.items = items
-
-    def __call__(self) -> Iterator[pa.Table]:
-        yield from_rows([item if isinstance(item, dict) else {"item": item} for item in self.items])

@@ -63,7 +63,7 @@ class BatchStep:
 
     def _batches(self, given: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, Any]]:
         for table in given:
-            batch = blocks.to_batch(table, self.batch_format)
+            batch = blocks.to_batch(table, self.batch_format, for_function=True)
             yield table, batch if self.zero_copy else _writable(batch)
 
     def _blocks(self, made: Any, index: int, table: pa.Table) -> Iterator[pa.Table]:

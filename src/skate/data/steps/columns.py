@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from skate.data.block import names
 from skate.data.expressions.downloads import DownloadExpr
-from skate.data.expressions.functions import UDFExpr
 from skate.data.expressions.generated import Generated
 from skate.data.expressions.projection import StarExpr, UnnestExpr, column_of, mask_of
 from skate.data.steps.place import Place, here
@@ -70,11 +69,11 @@ class ProjectStep:
     def schema(self, before: pa.Schema) -> pa.Schema | None:
         """The schema of the output, None if it is unknown until the step runs, as for a user's function."""
         for _, expression in self.columns:
-            inner = expression.children if isinstance(expression, UDFExpr) else (expression,)
-            if any(isinstance(each, (UDFExpr, DownloadExpr)) for part in inner for each in part.walk()):
+            inner = expression.children if expression.of_users else (expression,)
+            if any(each.of_users or isinstance(each, DownloadExpr) for part in inner for each in part.walk()):
                 return None
-        plain = [(name, each) for name, each in self.columns if not isinstance(each, UDFExpr)]
-        kinds = {name: each.get_type(before) for name, each in self.columns if isinstance(each, UDFExpr)}
+        plain = [(name, each) for name, each in self.columns if not each.of_users]
+        kinds = {name: each.get_type(before) for name, each in self.columns if each.of_users}
         if None in kinds.values():
             return None
         stand_in = copy.copy(self)

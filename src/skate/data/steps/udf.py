@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +16,10 @@ from skate.data.steps.retries import Retries
 
 #: Instances of callable classes in this process, by the class's pickled form: one for each actor.
 _instances: dict[bytes, Any] = {}
+
+
+#: Held while an instance is constructed, so that tasks that begin at the same time share it.
+_constructing = threading.RLock()
 
 
 class Udf:
@@ -31,6 +37,8 @@ class Udf:
         self.name = _name_of(fn)
         self.is_async = _is_async(fn)
         self._given = (fn, args, kwargs or {}, constructor_args, constructor_kwargs or {})
+        #: True if all calls in a process come from one thread, although several tasks run there at once.
+        self.alone = False
         #: The number of retries of a class's constructor.
         self.retries: Retries | None = None
         self._blob: bytes | None = None
@@ -41,6 +49,7 @@ class Udf:
             "is_class": self.is_class,
             "name": self.name,
             "is_async": self.is_async,
+            "alone": self.alone,
             "retries": self.retries,
             "_blob": self.pickled(),
         }
@@ -66,8 +75,10 @@ class Udf:
             fn, args, kwargs, constructor_args, constructor_kwargs = cloudpickle.loads(self.pickled())
             if self.is_class:
                 key = self.pickled()
-                if key not in _instances:
-                    _instances[key] = self._constructed(fn, constructor_args, constructor_kwargs)
+                with _constructing:
+                    if key not in _instances:
+                        made = self._constructed(fn, constructor_args, constructor_kwargs)
+                        _instances[key] = _in_one_thread(made) if self.alone else made
                 fn = _instances[key]
             self._call = _bind(fn, args, kwargs)
         return self._call
@@ -89,6 +100,12 @@ class Udf:
 
     def __repr__(self) -> str:
         return f"<Udf {self.name}>"
+
+
+def _in_one_thread(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function whose calls, from any thread, all happen in one thread of their own."""
+    thread = ThreadPoolExecutor(1, thread_name_prefix="function")
+    return lambda *args, **kwargs: thread.submit(fn, *args, **kwargs).result()
 
 
 def _bind(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[[Any], Any]:
