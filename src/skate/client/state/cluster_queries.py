@@ -31,7 +31,7 @@ def node_rows() -> list[dict[str, Any]]:
 
 def cluster_resources() -> dict[str, float]:
     """Return the total resources of all nodes, by resource."""
-    return to_amounts(_ask("cluster_resources"))
+    return {name: amount for name, amount in to_amounts(_ask("cluster_resources")).items() if amount}
 
 
 def available_resources() -> dict[str, float]:
