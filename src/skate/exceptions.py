@@ -72,18 +72,9 @@ class ActorDeath:
     """
 
     __slots__ = (
-        "actor_id",
-        "class_name",
-        "error_message",
-        "name",
-        "never_started",
-        "node_id",
-        "node_ip_address",
-        "pid",
-        "preempted",
-        "ray_namespace",
-        "reason",
-    )
+        "actor_id", "class_name", "error_message", "name", "never_started", "node_id", "node_ip_address", "pid",
+        "preempted", "ray_namespace", "reason",
+    )  # fmt: skip
 
     def __init__(
         self,

@@ -457,8 +457,7 @@ class Scheduler:
             if now - worker.idle_since < IDLE_SECONDS_MAX:
                 return IDLE_SECONDS_MAX - (now - worker.idle_since)
             self.idle[worker.env_key].remove(worker)
-            worker.leaving = True
-            worker.ending = IDLE
+            worker.leaving, worker.ending = True, IDLE
             self.emit(worker.cid, EXIT_MESSAGE)
         return None
 
