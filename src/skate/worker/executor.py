@@ -217,7 +217,7 @@ class Executor(CallRunner):
     def create(self, cls: type, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Create the actor, so that its cleanup method runs also if its constructor fails."""
         made = self.departure.made(cls, given, named)
-        if type(made).__repr__ is not object.__repr__:
+        if getattr(type(made), "__repr__", None) is not object.__repr__:
             self._show_as(made)
         return made
 
