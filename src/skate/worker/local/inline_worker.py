@@ -22,7 +22,6 @@ from skate.worker.context import ActorExit, WorkerContext
 from skate.worker.environment import of_devices
 from skate.worker.templates import WorkerTemplate
 from skate.worker.worker_core import DEFAULT_GROUP, SYSTEM_GROUP, Running, StopEffect
-from skate.worker.worker_exit import how_it_left
 
 if TYPE_CHECKING:
     from skate.worker.local.async_calls import AsyncCalls
@@ -217,7 +216,7 @@ class InlineWorker(CallRunner):
     def end_actor(self, error: BaseException | None = None) -> None:
         """End the actor at its own request."""
         with self.lock:
-            self.push(m.Exiting(m.EXITING, how_it_left(error)))
+            self.push(m.Exiting(m.EXITING, "exit_actor()"))
             self.lose(self, "left")
 
     # -- what a task sees
