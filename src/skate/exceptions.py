@@ -60,6 +60,10 @@ class RayActorError(RayError):
         return self.error_msg
 
 
+#: Causes of an actor's death that its program did not intend.
+_UNEXPECTED = ("WORKER_DIED", "NODE_DIED")
+
+
 class ActorDeath:
     """The known facts about an actor's death; usually the cause of an ActorDiedError.
 
@@ -68,18 +72,9 @@ class ActorDeath:
     """
 
     __slots__ = (
-        "actor_id",
-        "class_name",
-        "error_message",
-        "name",
-        "never_started",
-        "node_id",
-        "node_ip_address",
-        "pid",
-        "preempted",
-        "ray_namespace",
-        "reason",
-    )
+        "actor_id", "class_name", "error_message", "name", "never_started", "node_id", "node_ip_address", "pid",
+        "preempted", "ray_namespace", "reason",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -126,7 +121,8 @@ class ActorDeath:
             facts.append(f"ip={self.node_ip_address}")
         if facts:
             who += f" ({', '.join(facts)})"
-        text = f"{who} {'died before it started' if self.never_started else 'is dead'}"
+        base = ActorDiedError.BASE_ERROR_MSG if self.reason in _UNEXPECTED else "The actor died."
+        text = f"{base} {who} {'died before it started' if self.never_started else 'is dead'}"
         if self.reason:
             text += f" [{self.reason}]"
         text += f": {self.error_message}" if self.error_message else "."

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pathlib
 import subprocess
+import sys
+import uuid
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -283,3 +287,34 @@ def test_workers_are_as_nice_as_their_driver(cluster: None) -> None:
         return os.nice(0)
 
     assert ray.get(niceness.remote()) == os.nice(0)
+
+
+def test_a_function_whose_module_workers_lack_says_so(cluster: None, tmp_path: pathlib.Path) -> None:
+    (tmp_path / "only_of_the_driver.py").write_text("value = 1\n")
+    sys.path.insert(0, str(tmp_path))
+    try:
+        module = importlib.import_module("only_of_the_driver")
+    finally:
+        sys.path.remove(str(tmp_path))
+
+    @ray.remote
+    class Reader:
+        def __init__(self) -> None:
+            self.value = module.value
+
+        def read(self) -> int:
+            return int(self.value)
+
+    task = ray.remote(lambda: module.value).remote()
+    for ref in (task, Reader.remote().read.remote()):
+        with pytest.raises(Exception, match="failed to import on the worker") as caught:
+            ray.get(ref)
+        assert "No module named 'only_of_the_driver'" in str(caught.value)
+
+
+def test_a_node_without_cpus_lists_none_and_a_session_has_a_namespace_of_its_own(
+    fresh: Callable[..., Any],
+) -> None:
+    fresh(num_cpus=0)
+    assert "CPU" not in ray.cluster_resources()
+    assert uuid.UUID(ray.get_runtime_context().namespace).version == 4

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import ray
 from ray.util import placement_group, remove_placement_group
+from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 from ray.util.state import (
     StateApiClient,
     get_actor,
@@ -380,3 +384,100 @@ def test_the_api_module_has(name: str) -> None:
     from ray.util.state import api
 
     assert getattr(api, name) is getattr(older, name, getattr(api, name))
+
+
+class Leaver:
+    """An actor that ends in several ways."""
+
+    def pid(self) -> int:
+        return os.getpid()
+
+    def leave(self) -> None:
+        ray.actor.exit_actor()
+
+    def exit(self, code: int) -> None:
+        sys.exit(code)
+
+
+class Unmade:
+    def __init__(self, path: Path) -> None:
+        path.write_text(str(os.getpid()))
+        raise ValueError("no")
+
+
+def ended_worker(pid: int) -> Any:
+    """Return the row of a worker, once its process has ended."""
+    return wait_for(
+        lambda: list_workers(detail=True, filters=[("pid", "=", pid), ("is_alive", "=", "False")]),
+        what=f"the end of process {pid}",
+        timeout_s=30,
+    )[0]
+
+
+def leaver() -> tuple[Any, int]:
+    actor = ray.remote(num_cpus=0)(Leaver).remote()
+    return actor, ray.get(actor.pid.remote())
+
+
+def test_a_worker_has_the_type_of_its_exit_and_the_reason() -> None:
+    actor, pid = leaver()
+    (row,) = list_workers(detail=True, filters=[("pid", "=", pid)])
+    assert (row.exit_type, row.exit_detail, row.end_time_ms) == (None, None, 0)
+    assert 0 < row.start_time_ms <= time.time() * 1000
+
+    for call, words in (("leave", "exit_actor"), ("exit", "exit code 0")):
+        with pytest.raises(ray.exceptions.RayActorError, match=words):
+            ray.get(getattr(actor, call).remote(*([0] if call == "exit" else [])))
+        row = ended_worker(pid)
+        assert row.exit_type == "INTENDED_USER_EXIT"
+        assert words in row.exit_detail
+        assert row.end_time_ms >= row.start_time_ms > 0
+        actor, pid = leaver()
+
+    with pytest.raises(ray.exceptions.RayActorError):
+        ray.get(actor.exit.remote(4))
+    row = ended_worker(pid)
+    assert (row.exit_type, "exit code 4" in row.exit_detail) == ("SYSTEM_ERROR", True)
+
+    actor, pid = leaver()
+    os.kill(pid, signal.SIGKILL)
+    row = ended_worker(pid)
+    assert (row.exit_type, "OOM" in row.exit_detail) == ("SYSTEM_ERROR", True)
+
+    actor, pid = leaver()
+    ray.kill(actor)
+    row = ended_worker(pid)
+    assert (row.exit_type, "ray.kill" in row.exit_detail) == ("INTENDED_SYSTEM_EXIT", True)
+
+    actor, pid = leaver()
+    del actor
+    row = ended_worker(pid)
+    assert (row.exit_type, "out of scope" in row.exit_detail) == ("INTENDED_SYSTEM_EXIT", True)
+
+
+def test_a_worker_ends_with_its_group_or_its_constructor(tmp_path: Path) -> None:
+    group = placement_group([{"CPU": 1}])
+    placed = ray.remote(num_cpus=1)(Leaver).options(
+        scheduling_strategy=PlacementGroupSchedulingStrategy(group)
+    )
+    actor = placed.remote()
+    pid = ray.get(actor.pid.remote())
+    remove_placement_group(group)
+    row = ended_worker(pid)
+    assert (row.exit_type, "placement group was removed" in row.exit_detail) == ("INTENDED_SYSTEM_EXIT", True)
+
+    path = tmp_path / "pid"
+    unmade = ray.remote(num_cpus=0)(Unmade).remote(path)
+    wait_for(lambda: path.exists() and path.read_text(), what="the constructor")
+    row = ended_worker(int(path.read_text()))
+    assert (row.exit_type, "exception in the initialization method" in row.exit_detail) == (
+        "USER_ERROR",
+        True,
+    )
+    del unmade
+
+
+def test_a_node_has_the_time_of_its_start() -> None:
+    (node,) = list_nodes(detail=True)
+    assert 0 < node.start_time_ms <= time.time() * 1000
+    assert node.end_time_ms == 0

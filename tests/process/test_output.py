@@ -285,3 +285,22 @@ def test_stdout_that_is_replaced_gets_the_lines(run: Callable[..., Program]) -> 
         assert got.getvalue().endswith(") captured\\n"), got.getvalue()
         """
     )
+
+
+def test_an_actor_that_defines_its_text_shows_it(run: Callable[..., Program]) -> None:
+    done = run(
+        """
+        ray.init(START)
+        @ray.remote
+        class Shard:
+            def __init__(self, number):
+                self.number = number
+            def __repr__(self):
+                return f"Shard({self.number})"
+            def call(self):
+                print("called")
+        ray.get(Shard.remote(7).call.remote())
+        ray.shutdown()
+        """
+    )
+    assert texts(done.lines, "Shard(7)") == ["called"]

@@ -302,3 +302,18 @@ PROGRAMS = {
 @pytest.mark.parametrize("what", PROGRAMS)
 def test_worker(what: str, run: Callable[..., Program], tmp_path: object) -> None:
     run(SETUP + PROGRAMS[what], str(tmp_path))
+
+
+def test_a_setup_hook_that_raises_fails_what_needs_it(run: Callable[..., Program]) -> None:
+    done = run(
+        """
+        def hook():
+            raise ValueError("no licence")
+        ray.init(START, runtime_env={"worker_process_setup_hook": hook})
+        try:
+            ray.get(ray.remote(lambda: 1).remote(), timeout=60)
+        except ray.exceptions.RuntimeEnvSetupError as error:
+            print("no licence" in str(error))
+        """
+    )
+    assert done.lines[-1] == "True"

@@ -158,7 +158,7 @@ def test_the_verbs_print(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list", "placement-groups"]) == 0
     assert capsys.readouterr().out == "No resource in the cluster\n"
     assert main(["summary", "tasks"]) == 0
-    assert "total_tasks=" in capsys.readouterr().out
+    assert "total_tasks: " in capsys.readouterr().out
     with pytest.raises(SystemExit, match="2"):
         main(["list", "tasks", "--filter", "nonsense=1"])
     assert "nonsense" in capsys.readouterr().err

@@ -129,7 +129,7 @@ def print_unhandled(error: tuple[str, dict[str, Any]], site: Any) -> None:
     if os.environ.get("RAY_IGNORE_UNHANDLED_ERRORS") == "1":
         return
     shown = to_exception(error, site, None)
-    sys.stderr.write(f"Unhandled error (suppress with RAY_IGNORE_UNHANDLED_ERRORS=1): {shown}\n")
+    sys.stderr.write(f"Unhandled error (suppress with 'RAY_IGNORE_UNHANDLED_ERRORS=1'): {shown}\n")
 
 
 def as_of_a_task(name: str, error: BaseException, ip: str) -> BaseException:

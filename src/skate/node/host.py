@@ -25,7 +25,7 @@ from skate.node.memory.arena_file import ArenaFile
 from skate.node.memory.arena_trimmer import ArenaTrimmer
 from skate.node.memory.memory_monitor import NEVER, MemoryMonitor
 from skate.node.memory.overflow_file import OverflowFile, overflow_files
-from skate.node.node_facts import facts, options_of
+from skate.node.node_facts import options_of
 from skate.node.output.job_output import GuestOutput, JobOutput
 from skate.node.peer_links import PeerLinks
 from skate.node.sigint import SigintHandler
@@ -74,9 +74,10 @@ class NodeHost:
     """Owns the core, the arena, the workers and the pump of an embedded node."""
 
     __slots__ = (
-        "_applying", "_tick_at", "arena", "control_c", "cooling", "core", "dirty", "disk", "drivers", "event_log", "guard",
-        "guests", "job", "jobs", "leaving", "lock", "mapping", "monitor", "neighbours", "node_id", "output", "overflow", "pool",
-        "process", "pump", "session_socket", "settings", "snapshot", "state", "status_table", "workers", "zygote_config",
+        "_applying", "_tick_at", "arena", "control_c", "cooling", "core", "dirty", "disk", "drivers", "event_log", "facts",
+        "guard", "guests", "job", "jobs", "leaving", "lock", "mapping", "monitor", "neighbours", "node_id", "output",
+        "overflow", "pool", "process", "pump", "session_socket", "settings", "snapshot", "state", "status_table", "workers",
+        "zygote_config",
     )  # fmt: skip
 
     def __init__(
@@ -103,6 +104,7 @@ class NodeHost:
         node_id = self.node_id = os.urandom(28)
         self.state = state  # the durable state of a head that has some
         options = options_of(settings, node_id, state)
+        self.facts = options["facts"]
         options["disk_bytes"] = [file.capacity for file in files]
         options["spill_outside"] = outside is not None
         self.core = NodeCore(settings.totals(head), **options)
@@ -206,7 +208,7 @@ class NodeHost:
             "node_id": self.node_id,
             "total": self.snapshot.total,
             "labels": self.snapshot.labels,
-            "facts": facts(self.settings.node_ip_address, self.settings.node_name),
+            "facts": self.facts,
         }
 
     @property

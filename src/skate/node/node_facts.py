@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING, Any
 
 from skate import procfs
@@ -40,6 +41,7 @@ def facts(node_ip_address: str, name: str = "") -> dict[str, Any]:
         "pid": os.getpid(),
         "address": node_ip_address,
         "machine": _machine(),
+        "began_ms": int(time.time() * 1000),
     }
 
 

@@ -103,10 +103,10 @@ class Settings:
             num_cpus=float(procfs.cpu_count()) if cpus is None else cpus,
             num_gpus=float(len(ids)) if gpus is None else gpus,
             resources=_resources(given.get("resources")),
-            labels=dict(given.get("labels") or given.get("_labels") or {}),
+            labels=_labels(given.get("labels") or given.get("_labels")),
             object_store_memory=store or max(1 << 28, int(memory * 0.3)),
             memory=_bytes("_memory", given.get("_memory")) or int(memory * 0.7),
-            namespace=namespace or os.environ.get("RAY_NAMESPACE") or os.urandom(16).hex(),
+            namespace=namespace or os.environ.get("RAY_NAMESPACE") or _random_name(),
             runtime_env=_environment(given.get("runtime_env")),
             local_mode=bool(given.get("local_mode")),
             log_to_driver=_prints(given.get("log_to_driver")),
@@ -207,6 +207,28 @@ def _bytes(name: str, value: Any) -> int | None:
     if value <= 0:
         raise ValueError(f"{name} must be a number of bytes above 0, got {value}")
     return int(value)
+
+
+def _random_name() -> str:
+    """Return the text of a random UUID; importing the module `uuid` takes as long as a tenth of a start."""
+    text = bytearray(os.urandom(16))
+    text[6] = text[6] & 0x0F | 0x40
+    text[8] = text[8] & 0x3F | 0x80
+    found = text.hex()
+    return "-".join((found[:8], found[8:12], found[12:16], found[16:20], found[20:]))
+
+
+def _labels(given: Any) -> dict[str, str]:
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        raise TypeError(f'labels must be a dict, such as {{"region": "us-west"}}, got {given!r}')
+    for name, value in given.items():
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise ValueError(f"labels has {name!r}: {value!r}; the names and values of labels must be str")
+        if name.startswith("ray.io/node-id"):
+            raise ValueError(f"labels cannot set {name!r}, because each node sets its own id there")
+    return dict(given)
 
 
 def _resources(given: Any) -> dict[str, float]:

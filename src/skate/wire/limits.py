@@ -12,6 +12,8 @@ from skate.core.resource.resources import human_bytes
 
 #: The exit status of a worker that could not start because threads or memory ran out; its last line has the reason.
 CANNOT_BEGIN = 71
+#: The exit code of a worker whose setup hook raised.
+HOOK_FAILED = 72
 
 
 class LimitReached(OSError):

@@ -123,7 +123,7 @@ class CallRunner(WorkerCore):
             from skate.client.failures import to_exception  # only failures need it
 
             raise to_exception(failed, None, self.process)
-        return running.template.load(self.process)
+        return running.template.load(self.process, f"The actor with name {running.template.name}")
 
     def make_actor(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> bool:
         """Run the constructor and answer for it; return False if it failed."""

@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+import traceback
 from typing import TYPE_CHECKING, Any
 
 from skate.client.process import Process
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 FORCED = 143
 #: Seconds between two looks for messages while a stream is written.
 DRAIN_SECONDS = 0.005
+#: The most of an actor's own text that its output lines begin with.
+PREFIX_CHARACTERS_MAX = 100
 
 
 class Executor(CallRunner):
@@ -213,7 +216,17 @@ class Executor(CallRunner):
 
     def create(self, cls: type, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Create the actor, so that its cleanup method runs also if its constructor fails."""
-        return self.departure.made(cls, given, named)
+        made = self.departure.made(cls, given, named)
+        if getattr(type(made), "__repr__", None) is not object.__repr__:
+            self._show_as(made)
+        return made
+
+    def _show_as(self, actor: Any) -> None:
+        """Take the text of an actor that defines one as the prefix of its output lines."""
+        try:
+            self.prefix = output.current_name[0] = " ".join(repr(actor).split())[:PREFIX_CHARACTERS_MAX]
+        except Exception:  # a text that cannot be made is none
+            traceback.print_exc()
 
     # -- streams
 

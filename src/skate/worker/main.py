@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from functools import partial
 from typing import Any
 
@@ -19,6 +20,7 @@ from skate.client.session.link import Throttle
 from skate.protocol import messages as m
 from skate.protocol.version import VERSION
 from skate.wire.channel import Channel, ChannelClosed
+from skate.wire.limits import HOOK_FAILED
 from skate.wire.memory import Memory
 from skate.wire.pump import Pump
 from skate.wire.status import SLOT_BYTES, Slot
@@ -157,7 +159,11 @@ class Worker:
         if config.get("setup_hook"):
             from skate.runtime_env.hooks import run as run_hook  # only environments with a setup hook need it
 
-            run_hook(config["setup_hook"])
+            try:
+                run_hook(config["setup_hook"])
+            except BaseException:  # user code may raise anything; the node has the lines of it
+                traceback.print_exc()
+                return HOOK_FAILED
         if "SKATE_LOGGING_CONFIG" in os.environ:
             from skate.client.session import job_log_config  # few programs configure it
 

@@ -43,11 +43,17 @@ class WorkerTemplate:
         self._functions = functions
         self._attribute: Any = None
 
-    def load(self, process: Process) -> Any:
-        """Return the function or class."""
+    def load(self, process: Process, who: str = "The remote function") -> Any:
+        """Return the function or class. Raises RuntimeError, beginning with `who`, if this worker cannot unpickle it."""
         found = self._functions[self.function_key]
         if type(found) is bytes:
-            found = self._functions[self.function_key] = _unpickled(found)
+            try:
+                found = self._functions[self.function_key] = _unpickled(found)
+            except Exception as error:  # unpickling imports modules, and may call code of the user's
+                raise RuntimeError(
+                    f"{who} failed to import on the worker: {self.name} needs something that is not installed there, or not "
+                    f"found in sys.path ({type(error).__name__}: {error})"
+                ) from error
         return found
 
     def bound(self, actor: Any) -> Any:

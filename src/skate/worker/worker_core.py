@@ -354,10 +354,10 @@ class WorkerCore:
             group.waiting.clear()
         self.final = self.leaving = True
 
-    def exit_actor(self) -> None:
+    def exit_actor(self, how: str) -> None:
         """Leave at the actor's own request."""
         self.leave()
-        self.send(m.Exiting(m.EXITING, "exit_actor"))
+        self.send(m.Exiting(m.EXITING, how))
 
 
 def unknown_group(name: str, groups: dict[str, Any]) -> ValueError:

@@ -14,6 +14,11 @@ SHUTDOWN_METHOD = "__ray_shutdown__"
 TERMINATED = 1
 
 
+def how_it_left(error: BaseException | None) -> str:
+    """Return the words for the call with which an actor ends itself."""
+    return "sys.exit(), with exit code 0" if isinstance(error, SystemExit) else "exit_actor()"
+
+
 class WorkerExit:
     """Ends a worker. Callers do not hold the engine lock."""
 
@@ -31,7 +36,7 @@ class WorkerExit:
             return
         executor = self._executor
         with executor.lock:
-            executor.exit_actor()
+            executor.exit_actor(how_it_left(error))
             executor.channel.flush()
 
     def crash(self, error: BaseException) -> None:

@@ -31,7 +31,7 @@ def node_rows() -> list[dict[str, Any]]:
 
 def cluster_resources() -> dict[str, float]:
     """Return the total resources of all nodes, by resource."""
-    return to_amounts(_ask("cluster_resources"))
+    return {name: amount for name, amount in to_amounts(_ask("cluster_resources")).items() if amount}
 
 
 def available_resources() -> dict[str, float]:
@@ -50,35 +50,34 @@ EXPECTED, UNEXPECTED = 1, 2
 
 def nodes() -> list[dict[str, Any]]:
     """Return one entry per node, with its id, resources and labels."""
-    found = []
-    for node in node_rows():
-        found.append(
-            {
-                "NodeID": node["node_id"],
-                "Alive": node["alive"],
-                "alive": node["alive"],
-                "NodeManagerAddress": node["address"],
-                "NodeManagerHostname": node.get("host", "localhost"),
-                "NodeManagerPort": 0,
-                "ObjectManagerPort": 0,
-                "ObjectStoreSocketName": "",
-                "RayletSocketName": "",
-                "MetricsExportPort": 0,
-                "MetricsAgentPort": 0,
-                "DashboardAgentListenPort": 0,
-                "NodeName": node.get("name", node["address"]),
-                "RuntimeEnvAgentPort": 0,
-                "DeathReason": 0 if node["alive"] else EXPECTED if node["expected"] else UNEXPECTED,
-                "DeathReasonMessage": node["reason"],
-                "Resources": to_amounts(node["total"]) if node["alive"] else {},
-                "Labels": {"ray.io/node-id": node["node_id"], **node["labels"]},
-            }
-        )
-        if node["draining"]:
-            left = node["seconds_left"]
-            found[-1].update(
-                Draining=True, DrainReason=node["draining"], DrainSecondsLeft=None if left < 0 else left
-            )
+    return [described(row) for row in node_rows()]
+
+
+def described(node: dict[str, Any]) -> dict[str, Any]:
+    """Return the entry of a node, from its row."""
+    found = {
+        "NodeID": node["node_id"],
+        "Alive": node["alive"],
+        "alive": node["alive"],
+        "NodeManagerAddress": node["address"],
+        "NodeManagerHostname": node.get("host", "localhost"),
+        "NodeManagerPort": 0,
+        "ObjectManagerPort": 0,
+        "ObjectStoreSocketName": "",
+        "RayletSocketName": "",
+        "MetricsExportPort": 0,
+        "MetricsAgentPort": 0,
+        "DashboardAgentListenPort": 0,
+        "NodeName": node.get("name", node["address"]),
+        "RuntimeEnvAgentPort": 0,
+        "DeathReason": 0 if node["alive"] else EXPECTED if node["expected"] else UNEXPECTED,
+        "DeathReasonMessage": node["reason"],
+        "Resources": to_amounts(node["total"]) if node["alive"] else {},
+        "Labels": {"ray.io/node-id": node["node_id"], **node["labels"]},
+    }
+    if node["draining"]:
+        left = node["seconds_left"]
+        found.update(Draining=True, DrainReason=node["draining"], DrainSecondsLeft=None if left < 0 else left)
     return found
 
 

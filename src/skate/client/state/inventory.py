@@ -298,20 +298,20 @@ def _workers(parts: list[Row]) -> list[Row]:
 
 def _worker(part: Row, worker: Row) -> Row:
     alive = worker["alive"]
-    intended = "INTENDED_SYSTEM_EXIT" if worker.get("intended") else "SYSTEM_ERROR"
+    since = worker.get("since", -1.0)
     return {
         "worker_id": worker_id(worker["cid"]),
         "is_alive": alive,
         "worker_type": "WORKER",
-        "exit_type": None if alive else intended,
+        "exit_type": worker.get("exit_type"),
         "node_id": part["node"].hex(),
         "ip": part["ip"],
         "pid": worker["pid"],
-        "exit_detail": worker.get("reason"),
+        "exit_detail": worker.get("exit_detail"),
         "worker_launch_time_ms": None,
         "worker_launched_time_ms": None,
-        "start_time_ms": None,
-        "end_time_ms": _millis(part, worker.get("at")),
+        "start_time_ms": _millis(part, since) if since >= 0 else None,
+        "end_time_ms": 0 if alive else _millis(part, worker.get("at")),
         "debugger_port": None,
         "num_paused_threads": 0,
     }
@@ -357,10 +357,11 @@ def _nodes(parts: list[Row]) -> list[Row]:
             "node_name": node["NodeName"],
             "resources_total": node["Resources"],
             "labels": node["Labels"],
-            "start_time_ms": None,
-            "end_time_ms": None,
+            "start_time_ms": row.get("began_ms"),
+            "end_time_ms": int((time.time() - row["dead_for"]) * 1000) if row["dead_for"] >= 0 else 0,
         }
-        for node in cluster_queries.nodes()
+        for row in cluster_queries.node_rows()
+        for node in [cluster_queries.described(row)]
     ]
 
 

@@ -39,8 +39,10 @@ def pack_definition(definition: Any, name: str) -> tuple[bytes, list[Any], bytes
     except Exception as error:  # whatever pickling raises, the cause is in the definition
         from skate.wire.culprit import explain
 
+        what = "actor class" if isinstance(definition, type) else "function"
         raise TypeError(
-            f"{name} cannot be sent to a worker: {explain(definition, name)}\n({type(error).__name__}: {error})"
+            f"Could not serialize the {what} {name}, which is sent to workers: {explain(definition, name)}\n"
+            f"({type(error).__name__}: {error})"
         ) from error
     if len(blob) > FUNCTION_BYTES_MAX:
         raise ValueError(

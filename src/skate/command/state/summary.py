@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from skate.command.session import add_options, print_of
 from skate.command.state.row_formats import table
 from skate.util.state.summary import summarize
 
+RULE = "-" * 36
 SUMMARY = "print counts of tasks, actors or objects"
 
 
@@ -21,11 +23,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--timeout", type=float, default=30.0, help="seconds to wait for an answer")
     given = parser.parse_args(arguments)
     return print_of(
-        given, lambda address: _text(summarize(given.kind, given.timeout, False, address)["cluster"])
+        given,
+        lambda address: _text(given.kind, summarize(given.kind, given.timeout, False, address)["cluster"]),
     )
 
 
-def _text(whole: dict[str, Any]) -> str:
+def _text(kind: str, whole: dict[str, Any]) -> str:
     rows = []
     for name, one in whole.pop("summary").items():
         row: dict[str, Any] = {"name": name}
@@ -35,5 +38,9 @@ def _text(whole: dict[str, Any]) -> str:
                     ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else value
                 )
         rows.append(row)
-    totals = ", ".join(f"{key}={value}" for key, value in whole.items())
-    return f"{totals}\n\n{table(rows)}"
+    group = whole.pop("summary_by")
+    totals = "\n".join(f"{key}: {value}" for key, value in whole.items())
+    return (
+        f"\n======== {kind.capitalize()} Summary: {datetime.now()} ========\nStats:\n{RULE}\n{totals}\n\n"
+        f"Table (group by {group}):\n{RULE}\n{table(rows)}"
+    )

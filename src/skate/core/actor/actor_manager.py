@@ -12,7 +12,7 @@ from skate.core.actor.call_errors import not_begun, retries_of, unknown_actor
 from skate.core.cluster.membership import Peer
 from skate.core.object.object_table import ObjectTable
 from skate.core.schedule.scheduler import Scheduler
-from skate.core.schedule.worker_record import START_FAILED, Worker
+from skate.core.schedule.worker_record import CONSTRUCTOR_FAILED, OUT_OF_SCOPE, START_FAILED, Ending, Worker
 from skate.core.task.function_table import FunctionTable
 from skate.core.task.retry_policy import RetryPolicy, died_of_memory, put_first
 from skate.core.task.task import Task
@@ -182,6 +182,7 @@ class ActorManager:
         if status != m.OK:
             fields = {"message": "", "init_error": returns, "init_failed": True}
             worker.leaving = True
+            worker.ending = CONSTRUCTOR_FAILED
             self.emit(worker.cid, m.Exit(m.EXIT, "constructor failed"))
             self.die(actor, ("ActorDiedError", fields))
             return
@@ -247,12 +248,13 @@ class ActorManager:
             return
         if actor.worker is not None and actor.worker.outstanding:
             return
-        self._leave(actor)
+        self._leave(actor, OUT_OF_SCOPE)
         self.emit(actor.worker.cid, m.Exit(m.EXIT, "out of scope"))
 
-    def _leave(self, actor: Actor) -> None:
+    def _leave(self, actor: Actor, ending: Ending) -> None:
         """Mark an actor as leaving, and release its name."""
         actor.leaving = True
+        actor.worker.ending = ending
         actor.worker.leaving = True
         self.actors.forget_name(actor)
 
@@ -260,7 +262,8 @@ class ActorManager:
         """EXITING: an actor exits on its own."""
         worker = self.scheduler.workers.get(cid)
         if worker is not None and worker.actor is not None and worker.actor.worker is worker:
-            self._leave(worker.actor)
+            text = f"its actor exited on its own, by {message[1]}"
+            self._leave(worker.actor, Ending("INTENDED_USER_EXIT", text))
 
     def kill(self, cid: int, message: m.Kill) -> None:
         """KILL: end an actor's process now, and permanently if `no_restart` is set."""
@@ -289,6 +292,7 @@ class ActorManager:
             return
         worker = actor.worker
         if worker is not None:
+            worker.ending = Ending("INTENDED_SYSTEM_EXIT", text)
             self.shell(KillWorker(worker.cid))
         elif actor.routed and self.registry.kill_elsewhere(actor, no_restart):
             return
@@ -323,7 +327,7 @@ class ActorManager:
         )
         if wanted_end or not again or environment is not None:
             if wanted_end:
-                text = "it exited on its own, or because it was no longer referenced"
+                text = worker.ending.detail if worker.ending else "it exited on its own"
                 fields = {"message": text, "reason": "INTENDED_USER_EXIT", **self.here.location(worker.pid)}
                 self.die(actor, ("ActorDiedError", fields), calls)
             elif environment is not None:

@@ -170,7 +170,7 @@ class Cluster:
         peer = self._members.alive.pop(cid, None)
         if peer is None:
             return
-        self._members.mark_dead(peer, peer.leaving or reason)
+        self._members.mark_dead(peer, peer.leaving or reason, now)
         peers.clients.pop(cid, None)
         peers.left(peer)
         self.registry.node_left(peer)

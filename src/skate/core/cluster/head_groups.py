@@ -189,7 +189,7 @@ class HeadGroups:
             self._settle(group, m.ERROR, ("TaskUnschedulableError", {"message": group.why}))
             return
         if group.state == GroupState.INFEASIBLE:
-            group.state = GroupState.PENDING
+            group.state = GroupState.RESCHEDULING if group.has_lost else GroupState.PENDING
         if group.requested:
             return
         planned = self._plan(group)
@@ -226,6 +226,7 @@ class HeadGroups:
         group.planned = {}
         whole = len(group.places) == len(group.bundles)
         group.state = GroupState.CREATED if whole else GroupState.RESCHEDULING
+        group.has_lost = not whole
         self.table.open(group)
         self.announce(group)
         if whole:
@@ -328,6 +329,7 @@ class HeadGroups:
                     del group.places[index]
                 if group.state == GroupState.CREATED:
                     group.state = GroupState.RESCHEDULING
+                    group.has_lost = True
                 self.announce(group)
         self.retry()
 

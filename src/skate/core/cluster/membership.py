@@ -20,7 +20,7 @@ class Peer:
 
     __slots__ = (
         "cid", "node_id", "tag", "total", "labels", "available", "pools", "alive", "reason", "known", "outstanding", "sent",
-        "received", "classes", "facts", "jobs", "leaving", "draining", "deadline", "passes_on",
+        "received", "classes", "facts", "jobs", "leaving", "draining", "deadline", "passes_on", "lost_at",
     )  # fmt: skip
 
     def __init__(self, cid: int, node_id: bytes, total: dict[str, int], labels: dict[str, str]) -> None:
@@ -34,6 +34,7 @@ class Peer:
         self.pools: dict[str, int] = {}
         self.alive = True
         self.reason = ""
+        self.lost_at: float | None = None
         self.draining = ""  # why it drains: it takes no new work
         self.deadline: float | None = None  # of the drain
         self.leaving = ""  # why it leaves, as it has announced
@@ -109,10 +110,11 @@ class Membership:
                 del self._unknown_peers[next(iter(self._unknown_peers))]
         return peer
 
-    def mark_dead(self, peer: Peer, reason: str) -> None:
+    def mark_dead(self, peer: Peer, reason: str, now: float) -> None:
         """Mark a node as dead; forget the one that died first if there are too many."""
         peer.alive = False
         peer.reason = reason
+        peer.lost_at = now
         self._dead[peer.tag] = peer
         if len(self._dead) > DEAD_MAX:
             oldest = next(iter(self._dead))

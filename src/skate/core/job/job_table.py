@@ -15,6 +15,7 @@ from skate.core.actor.actor_table import Actor
 from skate.core.cluster.membership import Membership, Peer
 from skate.core.recovery.record_log import RecordLog
 from skate.core.schedule.scheduler import Scheduler
+from skate.core.schedule.worker_record import JOB_ENDED
 from skate.core.task.function_table import FunctionTable
 from skate.core.task.task import Task
 from skate.core.task.task_manager import TaskManager
@@ -214,6 +215,7 @@ class JobTable:
 
     def _end_actor(self, actor: Actor, reason: str) -> None:
         if actor.worker is not None:
+            actor.worker.ending = JOB_ENDED
             self.shell(KillWorker(actor.worker.cid))
         else:
             self.scheduler.dequeue(actor.creation)
@@ -231,6 +233,7 @@ class JobTable:
             if idle and worker in idle:
                 idle.remove(worker)
             worker.leaving = True
+            worker.ending = JOB_ENDED
             self.shell(KillWorker(worker.cid))
 
     def elsewhere(self) -> list[Job]:

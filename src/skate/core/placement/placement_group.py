@@ -13,7 +13,7 @@ class PlacementGroup:
 
     __slots__ = (
         "group_id", "bundles", "strategy", "name", "namespace", "owner", "detached", "state", "leases", "ready", "why",
-        "value", "selectors", "places", "planned", "requested", "refused", "ready_at",
+        "value", "selectors", "places", "planned", "requested", "refused", "ready_at", "has_lost",
     )  # fmt: skip
 
     def __init__(
@@ -27,6 +27,7 @@ class PlacementGroup:
         self.detached: bool = bool(fields.get("detached"))
         self.owner = owner
         self.state: GroupState = GroupState.PENDING
+        self.has_lost = False  # bundles that it once had, which are not placed again yet
         #: The bundles that are here, by index.
         self.leases: dict[int, tuple[Capacity, Lease]] = {}
         #: Place of each bundle; planned places until all nodes concerned agree; nodes that have not answered or refused.

@@ -9,6 +9,7 @@ from skate.core.placement.placement_group import PlacementGroup, removed_text
 from skate.core.resource.capacity import Capacity, Lease
 from skate.core.schedule.infeasible_request import infeasible_message
 from skate.core.schedule.scheduler import Scheduler
+from skate.core.schedule.worker_record import GROUP_REMOVED
 from skate.core.task.task import Task
 from skate.core.task.task_manager import TaskManager
 from skate.protocol.effects import KillWorker
@@ -100,6 +101,7 @@ class PlacementTable:
                 continue
             if actor.state != DEAD:
                 if actor.worker is not None:
+                    actor.worker.ending = GROUP_REMOVED
                     self.out.shell(KillWorker(actor.worker.cid))
                 else:
                     self.scheduler.dequeue(actor.creation)
@@ -112,6 +114,7 @@ class PlacementTable:
         else:
             self.out.shell(KillWorker(worker.cid))
             worker.leaving = True
+            worker.ending = GROUP_REMOVED
             worker.outstanding.pop(task.task_id, None)
             if not worker.outstanding:
                 self.scheduler.end_lease(worker)

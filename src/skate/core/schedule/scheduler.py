@@ -16,7 +16,7 @@ from skate.core.clock import Clock
 from skate.core.resource.capacity import Capacity
 from skate.core.schedule.sched_class import SchedClass
 from skate.core.schedule.short_tasks import ShortTasks
-from skate.core.schedule.worker_record import Worker
+from skate.core.schedule.worker_record import IDLE, Worker
 from skate.core.schedule.zero_cpu_admission import ZeroCpuAdmission
 from skate.core.task.task import Task
 from skate.protocol import messages as m
@@ -457,7 +457,7 @@ class Scheduler:
             if now - worker.idle_since < IDLE_SECONDS_MAX:
                 return IDLE_SECONDS_MAX - (now - worker.idle_since)
             self.idle[worker.env_key].remove(worker)
-            worker.leaving = True
+            worker.leaving, worker.ending = True, IDLE
             self.emit(worker.cid, EXIT_MESSAGE)
         return None
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from skate.core.clock import Clock
-from skate.core.schedule.worker_record import OUT_OF_MEMORY, Worker
+from skate.core.schedule.worker_record import OUT_OF_MEMORY, Ending, Worker
 
 ENDED_MAX = 1_000
 #: The most names of work in counts of ended workers; further ones are counted under OTHER_NAMES.
@@ -21,9 +21,28 @@ class EndedWorker(NamedTuple):
     actor_id: bytes
     name: str
     outstanding: int
+    since: float
     at: float
     reason: str
     intended: bool
+    ending: Ending
+
+    def row(self) -> dict[str, Any]:
+        """Return it as a row of the list of workers."""
+        return {
+            "cid": self.cid,
+            "pid": self.pid,
+            "alive": False,
+            "actor": self.actor_id,
+            "name": self.name,
+            "outstanding": self.outstanding,
+            "since": self.since,
+            "at": self.at,
+            "reason": self.reason,
+            "intended": self.intended,
+            "exit_type": self.ending.type,
+            "exit_detail": self.ending.detail,
+        }
 
 
 class WorkerHistory:
@@ -50,13 +69,24 @@ class WorkerHistory:
                 b"" if actor is None else actor.actor_id,
                 "" if actor is None else actor.describe(),
                 len(worker.outstanding),
+                worker.ready_at,
                 self.clock.now,
                 reason,
                 worker.leaving,
+                self._ending(worker, reason),
             )
         )
         if len(self.ended) > 2 * ENDED_MAX:
             del self.ended[:ENDED_MAX]
+
+    @staticmethod
+    def _ending(worker: Worker, reason: str) -> Ending:
+        """Return the type of an exit, and the cause that is nearest to the user's act."""
+        if worker.kill_reason is not None:
+            return Ending("SYSTEM_ERROR", worker.kill_reason.fields.get("message", reason))
+        if worker.ending is not None:
+            return worker.ending
+        return Ending("INTENDED_SYSTEM_EXIT" if worker.leaving else "SYSTEM_ERROR", f"its process {reason}")
 
     def _count(self, counts: dict[tuple[str, str], int], worker: Worker) -> None:
         if worker.actor is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from skate.core.task.task import Task
 from skate.protocol.fields import Death
@@ -13,13 +13,32 @@ START_FAILED = ("RuntimeEnvSetupError", "RaySystemError")
 OUT_OF_MEMORY = "OutOfMemoryError"
 
 
+class Ending(NamedTuple):
+    """The reason why a worker is to end, for lists of workers: Ray's type of the exit, and a text."""
+
+    type: str
+    detail: str
+
+
+IDLE = Ending("INTENDED_SYSTEM_EXIT", "it was idle for a long time, and other workers suffice")
+MAX_CALLS = Ending("INTENDED_SYSTEM_EXIT", "it has executed a function as often as its max_calls allows")
+JOB_ENDED = Ending("INTENDED_SYSTEM_EXIT", "its job has ended, for example by ray.shutdown()")
+OUT_OF_SCOPE = Ending("INTENDED_SYSTEM_EXIT", "its actor went out of scope: no handle to it was left")
+GROUP_REMOVED = Ending("INTENDED_SYSTEM_EXIT", "its placement group was removed")
+FORCED = Ending("INTENDED_USER_EXIT", "its task was cancelled by ray.cancel(force=True)")
+CONSTRUCTOR_FAILED = Ending(
+    "USER_ERROR",
+    "an exception in the initialization method of its actor: the constructor raised; the calls of the actor have the traceback",
+)
+
+
 class Worker:
     """One worker process: its unanswered tasks and its lease."""
 
     __slots__ = (
         "cid", "env_key", "pid", "sched_class", "lease", "outstanding", "sent", "known", "actor", "blocked", "stalled",
         "progress", "lent", "recall_sent", "calls", "idle_since", "leaving", "kill_reason", "leased_at",
-        "beyond", "details", "owed", "ready_at",
+        "beyond", "details", "owed", "ready_at", "ending",
     )  # fmt: skip
 
     def __init__(self, cid: int, env_key: str) -> None:
@@ -44,6 +63,7 @@ class Worker:
         self.leased_at = 0.0
         self.leaving = False
         self.kill_reason: Death | None = None
+        self.ending: Ending | None = None
         #: Known once the process has ended: tasks begun out of order, its last output as text, its unanswered calls.
         self.beyond: frozenset[int] = frozenset()
         self.details = ""

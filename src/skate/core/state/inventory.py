@@ -277,26 +277,22 @@ class Inventory:
         for worker in list(workers.values()):
             if workers.get(worker.cid) is worker:
                 yield _if_matches(self.worker(worker), where)
-        for cid, pid, actor_id, name, outstanding, at, reason, intended in self._tables.ended_workers.ended:
-            row = self._process(cid, pid, False, actor_id, name, outstanding)
-            row.update(reason=reason, at=at, intended=intended)
-            yield _if_matches(row, where)
+        for ended in self._tables.ended_workers.ended:
+            yield _if_matches({"node": self._node_id, **ended.row()}, where)
 
     def worker(self, worker: Worker) -> Row:
         """Return the row of a worker that lives."""
         actor = worker.actor
         actor_id, name = (b"", "") if actor is None else (actor.actor_id, actor.describe())
-        return self._process(worker.cid, worker.pid, True, actor_id, name, len(worker.outstanding))
-
-    def _process(self, cid: int, pid: int, alive: bool, actor_id: bytes, name: str, outstanding: int) -> Row:
         return {
             "node": self._node_id,
-            "cid": cid,
-            "pid": pid,
-            "alive": alive,
+            "cid": worker.cid,
+            "pid": worker.pid,
+            "alive": True,
             "actor": actor_id,
             "name": name,
-            "outstanding": outstanding,
+            "outstanding": len(worker.outstanding),
+            "since": worker.ready_at,
         }
 
     def _environments(self, where: Where, detail: bool) -> Rows:
@@ -322,6 +318,7 @@ class Inventory:
                 "available": dict(peer.available),
                 "labels": dict(peer.labels),
                 "reason": peer.reason,
+                "dead_for": -1.0 if peer.lost_at is None else self._tables.clock.now - peer.lost_at,
                 "expected": bool(peer.leaving),
                 "draining": peer.draining if peer.alive else "",
                 "seconds_left": -1
@@ -335,13 +332,14 @@ class Inventory:
     def _groups(self, where: Where, detail: bool) -> Rows:
         """Yield the placement groups, including removed ones. Only the head knows them all."""
         for group in list(self._tables.placement.groups.values()):
-            infeasible = group.state == GroupState.INFEASIBLE
+            waits = GroupState.RESCHEDULING if group.has_lost else GroupState.PENDING
+            state = waits if group.state == GroupState.INFEASIBLE else group.state
             row = {
                 "placement_group_id": group.group_id.hex(),
                 "name": group.name,
                 "bundles": dict(enumerate(group.bundles)),
                 "strategy": group.strategy,
-                "state": "PENDING" if infeasible else group.state.value,
+                "state": state.value,
                 "nodes": {index: place.node_id.hex() for index, place in group.places.items()},
                 "why": group.why,
                 "detached": group.detached,

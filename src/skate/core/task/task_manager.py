@@ -11,7 +11,7 @@ from skate.core.object.object_table import ObjectRecord, ObjectTable
 from skate.core.outbox import Outbox
 from skate.core.schedule.feasibility import Feasibility
 from skate.core.schedule.scheduler import Scheduler
-from skate.core.schedule.worker_record import Worker
+from skate.core.schedule.worker_record import FORCED, MAX_CALLS, Worker
 from skate.core.task.function_table import FunctionTable
 from skate.core.task.task import Task, return_ids
 from skate.core.task.task_history import TaskHistory
@@ -232,6 +232,7 @@ class TaskManager:
         calls = worker.calls[template.function] = worker.calls.get(template.function, 0) + 1
         if calls >= template.max_calls and not worker.leaving:
             worker.leaving = True
+            worker.ending = MAX_CALLS
             self.emit(worker.cid, m.Exit(m.EXIT, "max_calls"))
 
     def _complete(self, task: Task, returns: tuple[Any, ...]) -> None:
@@ -427,6 +428,7 @@ class TaskManager:
             self.emit(task.worker.cid, m.StopTask(m.STOP_TASK, task_id, force))
             if force:
                 task.worker.stalled = True  # the worker will probably exit
+                task.worker.ending = FORCED
                 self._insist(task, task.worker, task.sequence)
 
     def _insist(self, task: Task, worker: Worker, sequence: int) -> None:

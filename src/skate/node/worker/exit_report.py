@@ -31,6 +31,12 @@ def could_not_begin(lines: Iterable[str]) -> str:
     return f"no worker could be started for it: {why.removeprefix(REFUSED) or no_more_processes('it ended at once')}"
 
 
+def hook_failed(lines: Iterable[str]) -> str:
+    """Describe a worker whose setup hook raised, with the traceback."""
+    last = "".join(f"\n    {line[:LINE_CHARACTERS_MAX]}" for line in [*lines][-2 * LINES_MAX :])
+    return f"Failed to execute the setup hook (worker_process_setup_hook): it raised in the worker{last}"
+
+
 def details(worker: WorkerProcess, lines: Iterable[str], limit: Gauge | None) -> str:
     """Return the lines to show below the message."""
     parts = []

@@ -118,7 +118,7 @@ def zygote_config(sys_path: list[str], preload: tuple[str, ...], extra: dict[str
 
 
 HINTS = {
-    "SIGKILL": " (not by Skate, but by the kernel or another process)",
+    "SIGKILL": " (not by Skate, but by another process, or by the kernel's OOM killer)",
     "SIGSEGV": " (C code accessed memory that it does not own)",
     "SIGBUS": " (C code accessed missing memory, or a mapped file was truncated or its disk is full)",
     "SIGABRT": " (C code gave up)",
@@ -138,7 +138,7 @@ def how_it_ended(status: int | None) -> str:
         except ValueError:
             name = f"signal {number}"
         return f"was killed by {name}{HINTS.get(name, '')}"
-    return f"exited with code {os.WEXITSTATUS(status)}"
+    return f"exited with exit code {os.WEXITSTATUS(status)}"
 
 
 Spawn = Callable[[int, dict[str, Any]], None]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from skate.node.worker.descendants import end_group
 from skate.node.worker.descriptors import Descriptors, socket_pair
 from skate.node.worker.environments import Environments
-from skate.node.worker.exit_report import could_not_begin, details
+from skate.node.worker.exit_report import could_not_begin, details, hook_failed
 from skate.node.worker.launcher import PYTHON, Launcher, how_it_ended
 from skate.node.worker.worker_process import WorkerProcess
 from skate.protocol import shell_events as se
@@ -24,7 +24,7 @@ from skate.protocol.fields import Death
 from skate.protocol.messages import DONE, SHELL
 from skate.protocol.shape import is_plain_answer, shape_refusal
 from skate.wire.channel import Channel, ChannelClosed
-from skate.wire.limits import CANNOT_BEGIN, LimitReached
+from skate.wire.limits import CANNOT_BEGIN, HOOK_FAILED, LimitReached
 
 if TYPE_CHECKING:
     from skate.node.host import NodeHost
@@ -326,6 +326,8 @@ class WorkerPool:
         error, status = worker.error, worker.status
         if not begun and status is not None and os.waitstatus_to_exitcode(status) == CANNOT_BEGIN:
             error = Death("RaySystemError", {"message": could_not_begin(lines)})
+        elif not begun and status is not None and os.waitstatus_to_exitcode(status) == HOOK_FAILED:
+            error = Death("RuntimeEnvSetupError", {"message": hook_failed(lines)})
         more = details(worker, lines, None if worker.killed else self.host.monitor.limit_now())
         beyond = tuple(sorted(ahead))
         oom_peak = worker.peak if self._killed_by_kernel(worker) else -1

@@ -216,7 +216,7 @@ class InlineWorker(CallRunner):
     def end_actor(self, error: BaseException | None = None) -> None:
         """End the actor at its own request."""
         with self.lock:
-            self.push(m.Exiting(m.EXITING, "exit_actor"))
+            self.push(m.Exiting(m.EXITING, "exit_actor()"))
             self.lose(self, "left")
 
     # -- what a task sees
