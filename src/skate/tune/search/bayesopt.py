@@ -78,12 +78,18 @@ class BayesOptSearch(Searcher):
         self._analysis = analysis
         self._space: dict[str, tuple[float, float]] | None = None
         self.optimizer: Any = None
+        self._random: Any = None
         if space:
-            self._set_space(self.convert_search_space(space) if has_domains(space) else space)
+            own = {name: each for name, each in space.items() if isinstance(each, tuple)}
+            drawn = {name: each for name, each in space.items() if name not in own}
+            self._set_space({**self.convert_search_space(drawn), **own})
 
     def _set_space(self, space: dict[str, tuple[float, float]]) -> None:
         package = _package()
+        import numpy as np  # a dependency of bayesian-optimization
+
         self._space = space
+        self._random = np.random.RandomState(self._seed)
         kind = self._utility.pop("kind", "ucb")
         kwargs = {"ucb": {"kappa": 2.576}, "ei": {"xi": 0.01}, "poi": {"xi": 0.01}}.get(kind)
         if kwargs is None:
@@ -151,11 +157,7 @@ class BayesOptSearch(Searcher):
         if self._points:
             point = self._points.pop(0)
         elif self._suggested < self._random_steps:
-            drawn = (
-                self.optimizer.space.random_sample(1)[0]
-                if hasattr(self.optimizer.space, "random_sample")
-                else None
-            )
+            drawn = self.optimizer.space.random_sample(1, random_state=self._random)[0]
             point = self.optimizer.space.array_to_params(drawn)
         elif len(self.optimizer.space) == 0:
             return None
