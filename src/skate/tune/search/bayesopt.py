@@ -10,6 +10,7 @@ from skate.tune.search.flat_space import as_flat, flat_space, has_domains, no_sp
 from skate.tune.search.search_generator import nest
 from skate.tune.search.searcher import Searcher
 from skate.tune.space.domain import Float
+from skate.tune.space.variants import open_leaves
 
 
 def _package() -> Any:
@@ -191,6 +192,11 @@ class BayesOptSearch(Searcher):
             ValueError: the space has a parameter that is not a real number.
         """
         found = {}
+        for path, _ in open_leaves(spec):
+            if any("/" in str(name) for name in path):
+                raise ValueError(
+                    f"BayesOptSearch joins nested names with slashes, so no name may have one, but {path!r} has"
+                )
         for name, flat in flat_space(spec, "BayesOptSearch", choices=False).items():
             if not isinstance(flat.domain, Float) or flat.q:
                 raise ValueError(

@@ -58,9 +58,11 @@ class HyperOptSearch(Searcher):
         self._jobs: dict[str, tuple[int, Any]] = {}
         self._trials = hyperopt.Trials()
         self._space: Any = None
-        self._tunes: dict[str, Any] | None = None  # the param_space
+        self._tunes: dict[str, Any] | None = None  # the space, if it is one of ray.tune
+        self._whole = bool(space)  # proposals of a space given here have its constants as well
         self._domain: Any = None
         if space:
+            self._tunes = space if has_domains(space) else None
             self._set_space(self.convert_search_space(space) if has_domains(space) else space)
 
     def _set_space(self, space: Any) -> None:
@@ -120,7 +122,7 @@ class HyperOptSearch(Searcher):
         memo = self._domain.memo_from_config(config)
         hyperopt.utils.use_obj_for_literal_in_memo(self._domain.expr, control, hyperopt.base.Ctrl, memo)
         found = hyperopt.pyll.rec_eval(self._domain.expr, memo=memo, print_node_on_error=False)
-        if self._tunes is not None:
+        if self._tunes is not None and not self._whole:
             leaves = list(open_leaves(self._tunes))
             return nest({"/".join(map(str, path)): _plain(_at(found, path)) for path, _ in leaves})
         return nest(_plain(found)) if isinstance(found, Mapping) else found
