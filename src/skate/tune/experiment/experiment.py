@@ -167,10 +167,17 @@ class Experiment:
 
         Raises:
             ValueError: its resource request is invalid.
+            TuneError: both the trainable and `resources_per_trial` request resources.
         """
         own = resources_of(self.trainable, config)
         given = self.resources_per_trial
-        if own is not None and given is None:
+        if own is not None and given is not None:
+            raise TuneError(
+                f"{self.trainable_name} requests {own.required_resources} for its trials, and resources_per_trial={given!r} was "
+                "given as well: leave out resources_per_trial, or the request of the trainable (default_resource_request() or "
+                "tune.with_resources)"
+            )
+        if own is not None:
             factory = own
         elif callable(given):
             factory = request_of(given, config)
