@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import pathlib
 import pickle
 import tempfile
@@ -115,16 +114,11 @@ def test_callbacks_of_the_environment(fit, monkeypatch):
         assert isinstance(raised.value.__cause__, cause)
 
 
-def test_the_short_form_of_an_environment_and_what_is_logged(tmp_path):
-    def logging_function(config):
-        logging.getLogger("ray").info("logged by %s", config["env"])
-        tune.report({"score": 1})
-
-    spec = {"run": logging_function, "env": "CartPole-v1", "storage_path": str(tmp_path), "log_to_file": True}
+def test_the_short_form_of_an_environment(tmp_path):
+    spec = {"run": reporting, "env": "CartPole-v1", "storage_path": str(tmp_path)}
     [trial] = tune.run_experiments({"short": spec}, verbose=0)
     assert trial.config == {"env": "CartPole-v1"}
-    assert str(trial) == f"logging_function_CartPole-v1_{trial.trial_id}"
-    assert "logged by CartPole-v1" in pathlib.Path(trial.path, "stderr").read_text()
+    assert str(trial) == f"reporting_CartPole-v1_{trial.trial_id}"
 
 
 def test_a_trial_s_resources_are_requested_once(tmp_path):
