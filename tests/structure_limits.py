@@ -21,6 +21,7 @@ IMPORTS_BY_STRING: dict[str, str] = {
     "skate.runtime_env.hooks": "a hook that the program names",
     "skate.serve.code.import_path": "a path that the user gives",
     "skate.serve.llm.app_builder": "a class that a config names",
+    "skate.tune.callback": "callbacks that the environment names",
     "skate.tune.utils.monitor": "packages that are not required",
 }
 LIBRARIES_NAMED_BY_THE_ENGINE = {

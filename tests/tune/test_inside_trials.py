@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import subprocess
 import sys
@@ -131,10 +132,12 @@ def test_parts_of_gpus(tmp_path: Path) -> None:
 def test_what_a_trial_prints_goes_to_its_folder(tmp_path: Path) -> None:
     def talking(config: dict[str, Any]) -> dict[str, Any]:
         print("said this")
+        logging.getLogger("ray").info("logged this")
         return {"x": 1}
 
     [result] = fit(talking, tmp_path, {}, run={"log_to_file": True})
     assert Path(result.path, "stdout").read_text() == "said this\n"
+    assert "logged this" in Path(result.path, "stderr").read_text()
 
 
 def test_trials_that_share_a_process_have_their_own_output_and_folder(tmp_path: Path) -> None:

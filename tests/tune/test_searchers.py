@@ -213,6 +213,61 @@ def test_bayesopt() -> None:
         prepared(BayesOptSearch(), {"x": tune.randint(0, 3)})
 
 
+def test_seeded_points_of_bayesopt() -> None:
+    pytest.importorskip("bayes_opt")
+    from skate.tune.search.bayesopt import BayesOptSearch
+
+    space = {"x": tune.uniform(0, 1), "y": (8.0, 9.0)}
+    first, again = (BayesOptSearch(space, "loss", "min", random_state=4).suggest("a") for _ in range(2))
+    assert first == again and 8 <= first["y"] <= 9  # type: ignore[index, operator]
+    assert BayesOptSearch(space, "loss", "min", random_state=5).suggest("a") != first
+    with pytest.raises(ValueError, match="slashes"):
+        prepared(BayesOptSearch(), {"x/y": tune.uniform(0, 1)})
+
+
+def test_spaces_of_hyperopt() -> None:
+    hyperopt = pytest.importorskip("hyperopt")
+    from skate.tune.search.hyperopt import HyperOptSearch
+
+    same = {"random_state_seed": 7, "metric": "loss", "mode": "min"}
+    space = {"a": tune.choice([2, 3, 4]), "b": {"x": tune.randint(-15, -10), "y": 4}}
+    own = {"a": hyperopt.hp.choice("a", [2, 3, 4]), "b": {"x": hyperopt.hp.uniformint("x", -15, -11), "y": 4}}
+    first = HyperOptSearch(HyperOptSearch.convert_search_space(space), **same).suggest("0")
+    assert first == HyperOptSearch(own, **same).suggest("0")
+    assert first["b"]["y"] == 4  # type: ignore[index, call-overload]
+
+    nested = {
+        "net": tune.choice([{"layers": tune.randint(1, 3)}, [tune.choice("ab"), tune.choice("cd")]]),
+        "c": 1,
+    }
+    found = drive(prepared(HyperOptSearch(random_state_seed=7), nested), 12, objective=lambda config: 0.0)
+    nets = [config["net"] for config in found]
+    assert {type(net) for net in nets} == {dict, tuple}
+    for net in nets:
+        assert net["layers"] in (1, 2) if isinstance(net, dict) else net[0] in "ab" and net[1] in "cd"
+    for points, wrong in (({"a": 3}, "'b/x' is missing"), ({"a": 9, "b": {"x": -11}}, "none of its choices")):
+        with pytest.raises(ValueError, match=wrong):
+            prepared(HyperOptSearch(points_to_evaluate=[points]), space).suggest("0")
+    listed = HyperOptSearch(
+        {"n": [tune.randint(0, 10), tune.randint(0, 10)]}, points_to_evaluate=[{"n": [2, 4]}], **same
+    )
+    assert list(listed.suggest("0")["n"]) == [2, 4]  # type: ignore[index, call-overload]
+    with pytest.raises(RuntimeError, match="This issue can also come up with HyperOpt"):
+        prepared(HyperOptSearch(), {"a": 4})
+
+
+def test_spaces_in_a_library_s_own_terms() -> None:
+    optuna, zoopt = pytest.importorskip("optuna"), pytest.importorskip("zoopt")
+    from skate.tune.search.optuna import OptunaSearch
+    from skate.tune.search.zoopt import ZOOptSearch
+
+    whole = optuna.distributions.IntDistribution(0, 4, step=2)
+    assert OptunaSearch({"a": {"b": whole}}, "loss", "min").suggest("0")["a"]["b"] in (0, 2, 4)  # type: ignore[index]
+    mixed = {"a": tune.uniform(5, 6), "b": (zoopt.ValueType.CONTINUOUS, [8, 9], 1e-4)}
+    point = ZOOptSearch(budget=5, dim_dict=mixed, metric="loss", mode="min").suggest("0")
+    assert 5 <= point["a"] <= 6 and 8 <= point["b"] <= 9  # type: ignore[index, operator, call-overload]
+
+
 class _StandIn:
     """Stands for an optimizer of Nevergrad: asks for points on a line."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import os
 from typing import Any
@@ -187,6 +188,13 @@ class ExperimentAnalysis:
             raise ValueError(f"no trial has reported a finite number for {self.default_metric!r}")
         return found
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickle the trials without their experiment, whose function need not be known where they are loaded."""
+        trials = [copy.copy(trial) for trial in self.trials]
+        for trial in trials:
+            trial.experiment = None
+        return {**self.__dict__, "trials": trials}
+
     @property
     def best_trial(self) -> Trial:
         """The best trial by the search's own metric and mode."""
@@ -216,7 +224,7 @@ class ExperimentAnalysis:
     def best_result_df(self) -> Any:
         """The last result of the best trial, as a table of one row."""
         best = self._best()
-        return self._table([_row(best, best.last_result)])
+        return self._table([_row(best, best.last_result)]).set_index("trial_id")
 
     # -- tables
 

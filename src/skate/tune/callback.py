@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import importlib
 import os
 import pickle
 import warnings
@@ -10,8 +11,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from skate.air.callback import Callback
+from skate.tune.constants import RAY_TUNE_CALLBACKS_ENV_VAR
 
-__all__ = ["HOOKS", "Callback", "CallbackList", "checked_callbacks", "hooks_of", "set_up"]
+__all__ = [
+    "HOOKS",
+    "Callback",
+    "CallbackList",
+    "callbacks_of_environment",
+    "checked_callbacks",
+    "hooks_of",
+    "set_up",
+]
 
 #: The hooks that the machine of a search calls, if a callback defines them.
 HOOKS = (
@@ -141,3 +151,26 @@ def checked_callbacks(callbacks: Any) -> list[Any]:
         if isinstance(each, type) or not hasattr(each, "on_trial_result"):
             raise TypeError(f"callbacks must be instances of ray.tune.Callback, got {each!r:.80}")
     return found
+
+
+def callbacks_of_environment() -> list[Callback]:
+    """Create the callbacks that `RAY_TUNE_CALLBACKS` names: import paths of classes, separated by commas.
+
+    Raises:
+        ValueError: a class cannot be imported, or is not a callback.
+    """
+    paths = [path.strip() for path in os.environ.get(RAY_TUNE_CALLBACKS_ENV_VAR, "").split(",")]
+    return [_imported(path) for path in paths if path]
+
+
+def _imported(path: str) -> Callback:
+    try:
+        module, name = path.rsplit(".", 1)
+        found = getattr(importlib.import_module(module), name)
+        if not (isinstance(found, type) and issubclass(found, Callback)):
+            raise TypeError(f"{path} is no subclass of ray.tune.Callback, but {found!r:.80}")
+        return found()
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise ValueError(
+            f"Failed to import callback from '{path}', which {RAY_TUNE_CALLBACKS_ENV_VAR} names: {error}"
+        ) from error

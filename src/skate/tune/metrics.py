@@ -119,7 +119,7 @@ class Histories:
     def add(self, result: Mapping[str, Any]) -> None:
         """Add a flat result."""
         for name, value in result.items():
-            if name in _PLAIN:
+            if name in _PLAIN or name[:7] == "config/":
                 continue
             if type(value) is not float and type(value) is not int:
                 value = number(value)

@@ -84,6 +84,7 @@ class TuneReporterBase(ProgressReporter):
     ) -> None:
         self._metric_columns = _headings(metric_columns)
         self._parameter_columns = _headings(parameter_columns)
+        self._lists = [isinstance(each, (list, tuple)) for each in (metric_columns, parameter_columns)]
         self._total = total_samples
         self._rows, self._error_rows, self._width = max_progress_rows, max_error_rows, max_column_length
         self._every, self._infer = max_report_frequency, infer_limit
@@ -125,18 +126,18 @@ class TuneReporterBase(ProgressReporter):
         """Add a metric column.
 
         Raises:
-            ValueError: there is such a column.
+            ValueError: there is such a column, or the columns were given as a list, which has no headings.
         """
-        _check_new(self._metric_columns, metric)
+        _check_new(self._metric_columns, metric, representation, self._lists[0])
         self._metric_columns = {**(self._metric_columns or {}), metric: representation or metric}
 
     def add_parameter_column(self, parameter: str, representation: str | None = None) -> None:
         """Add a column for a parameter.
 
         Raises:
-            ValueError: there is such a column.
+            ValueError: there is such a column, or the columns were given as a list, which has no headings.
         """
-        _check_new(self._parameter_columns, parameter)
+        _check_new(self._parameter_columns, parameter, representation, self._lists[1])
         self._parameter_columns = {**(self._parameter_columns or {}), parameter: representation or parameter}
 
     def should_report(self, trials: list[Trial], done: bool = False) -> bool:
@@ -253,6 +254,10 @@ class TuneReporterBase(ProgressReporter):
             *(Text(part) for part in [self.summary(trials)]), table, *filter(None, [self.errors(trials)])
         )
 
+    def _progress_str(self, trials: list[Trial], done: bool, *sys_info: str) -> str:
+        """Return the text of a report; subclasses of users call it."""
+        return "\n".join([self.as_text(trials), *sys_info])
+
     def look(self, trials: list[Trial], done: bool) -> None:
         """Report if a report is due."""
         if self.should_report(trials, done):
@@ -265,7 +270,7 @@ class CLIReporter(TuneReporterBase):
 
     def report(self, trials: list[Trial], done: bool, *sys_info: str) -> None:
         """Print the table."""
-        print("\n".join([self.as_text(trials), *sys_info]) + "\n", flush=True)
+        print(self._progress_str(trials, done, *sys_info) + "\n", flush=True)
 
 
 class JupyterNotebookReporter(TuneReporterBase):
@@ -278,7 +283,7 @@ class JupyterNotebookReporter(TuneReporterBase):
 
     def report(self, trials: list[Trial], done: bool, *sys_info: str) -> None:
         """Show the table."""
-        self.display("\n".join([self.as_text(trials), *sys_info]))
+        self.display(self._progress_str(trials, done, *sys_info))
 
     def display(self, string: str) -> None:
         """Show a text."""
@@ -313,9 +318,14 @@ class LiveReporter(TuneReporterBase):
             self._live.stop()
 
 
-def _check_new(columns: dict[str, str] | None, name: str) -> None:
+def _check_new(columns: dict[str, str] | None, name: str, heading: str | None, is_list: bool) -> None:
     if name in (columns or {}):
         raise ValueError(f"Column {name} already exists.")
+    if is_list and heading not in (None, name):
+        raise ValueError(
+            f"the columns were given as a list, so {name!r} cannot have the heading {heading!r}: give them as a dict of names "
+            "to headings"
+        )
 
 
 def _headings(given: Any) -> dict[str, str] | None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pathlib
+import pickle
 import tempfile
 
 import pytest
+import ray
 from ray import tune
-from ray.tune import Checkpoint, TuneError
+from ray.tune import Callback, Checkpoint, TuneError
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -47,6 +49,11 @@ def test_run(tmp_path):
     assert len(analysis.trials) == 2
     assert len(analysis.dataframe()) == 2
     assert len(analysis.trial_dataframes) == 2
+    best = analysis.best_trial
+    assert analysis.results_df.loc[best.trial_id, "score"] == 4
+    assert analysis.best_result_df.loc[best.trial_id, "score"] == 4
+    assert not [name for name in best.metric_analysis if name.startswith("config")]
+    assert pickle.loads(pickle.dumps(analysis)).best_config == {"x": 2}
 
 
 def test_run_raises_for_trials_that_fail(tmp_path):
@@ -76,3 +83,66 @@ def test_a_result_of_a_folder(fit):
     assert again.metrics["score"] == 2
     assert again.checkpoint.path == result.checkpoint.path
     assert len(again.metrics_dataframe) == 3
+
+
+class Counting(Callback):
+    """Named by `RAY_TUNE_CALLBACKS`."""
+
+    results = 0
+
+    def on_trial_result(self, iteration, trials, trial, result, **info):
+        Counting.results += 1
+
+
+def not_a_callback():
+    pass
+
+
+def test_callbacks_of_the_environment(fit, monkeypatch):
+    monkeypatch.setenv("RAY_TUNE_CALLBACKS", f"{__name__}.Counting, ,")
+    Counting.results = 0
+    fit(reporting)
+    assert Counting.results == 3
+    for path, cause in (
+        (f"{__name__}.not_a_callback", TypeError),
+        (f"{__name__}.Missing", AttributeError),
+        ("missing_package.Callback", ImportError),
+    ):
+        monkeypatch.setenv("RAY_TUNE_CALLBACKS", path)
+        with pytest.raises(ValueError, match=f"Failed to import callback from '{path}'") as raised:
+            fit(reporting)
+        assert isinstance(raised.value.__cause__, cause)
+
+
+def test_the_short_form_of_an_environment(tmp_path):
+    spec = {"run": reporting, "env": "CartPole-v1", "storage_path": str(tmp_path)}
+    [trial] = tune.run_experiments({"short": spec}, verbose=0)
+    assert trial.config == {"env": "CartPole-v1"}
+    assert str(trial) == f"reporting_CartPole-v1_{trial.trial_id}"
+
+
+def test_a_trial_s_resources_are_requested_once(tmp_path):
+    class Requesting(tune.Trainable):
+        @classmethod
+        def default_resource_request(cls, config):
+            return tune.PlacementGroupFactory([{"CPU": 1}])
+
+    with pytest.raises(TuneError, match="resources_per_trial"):
+        tune.run(Requesting, resources_per_trial={"cpu": 1}, storage_path=str(tmp_path), verbose=0)
+
+
+@pytest.mark.chosen_difference(
+    "Ray fails a trial that starts a task without having reserved resources for it; here the task waits for "
+    "free ones, and cannot wait for its own trial",
+    id="D-tune-nested",
+)
+def test_a_trial_starts_tasks_with_what_is_free(fit):
+    @ray.remote(num_cpus=1)
+    def square(x):
+        return x * x
+
+    def searching(config):
+        tune.report({"score": ray.get(square.remote(config["x"]))})
+
+    results = fit(searching, {"x": tune.grid_search([1, 2, 3, 4])})
+    assert [result.metrics["score"] for result in results] == [1, 4, 9, 16]

@@ -313,3 +313,30 @@ def test_a_trial_is_named_by_a_function() -> None:
 )  # fmt: skip
 def test_domains_can_be_pickled_and_show_themselves(domain: Any) -> None:
     assert pickle.loads(pickle.dumps(domain)).domain_str == domain.domain_str
+
+
+def test_a_trial_is_named_after_its_environment() -> None:
+    class Room:
+        pass
+
+    names = [
+        str(Trial("f", stub=True, trial_id="1", config=config))
+        for config in ({"env": "A/b"}, {"env": Room}, {})
+    ]
+    assert names == ["f_A_b_1", "f_Room_1", "f_1"]
+
+
+def test_a_class_that_is_no_trainable() -> None:
+    with pytest.raises(TypeError):
+        tune.Experiment("name", Path)
+    with pytest.raises(tune.TuneError):
+        tune.Experiment("name", 5)
+
+
+def test_columns_of_a_list_have_no_headings() -> None:
+    reporter = tune.CLIReporter(metric_columns=["a"])
+    reporter.add_metric_column("b")
+    for name, heading in (("b", None), ("c", "another")):
+        with pytest.raises(ValueError):
+            reporter.add_metric_column(name, heading)
+    tune.CLIReporter(metric_columns={"a": "A"}).add_metric_column("c", "another")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import logging
 import os
 import sys
 import tempfile
@@ -53,10 +54,12 @@ class TrialActor:
             self._files = [open(spec.folder.at(name), "a", buffering=1) for name in both]  # noqa: SIM115 - as long as the trial
             self._streams = (sys.stdout, sys.stderr)
             sys.stdout, sys.stderr = (_Tee(*pair) for pair in zip(self._streams, self._files, strict=True))
+            self._handler = _log_into(self._files[1])
 
     def _close_files(self) -> None:
         if self._files:
             sys.stdout, sys.stderr = self._streams
+            logging.getLogger("ray").removeHandler(self._handler)
             for file in self._files:
                 file.close()
             self._files = []
@@ -109,6 +112,19 @@ class TrialActor:
         with contextlib.suppress(Exception):  # the trial ends regardless of errors in the user's cleanup
             self._trainable.stop()
         self._close_files()
+
+
+def _log_into(file: Any) -> logging.Handler:
+    """Write what the logger `ray` logs, from INFO on, to a file as well."""
+    logger = logging.getLogger("ray")
+    if logger.level == logging.NOTSET:
+        logger.setLevel(logging.INFO)
+    handler = logging.StreamHandler(file)
+    handler.setFormatter(
+        logging.Formatter("%(asctime)s\t%(levelname)s %(filename)s:%(lineno)d -- %(message)s")
+    )
+    logger.addHandler(handler)
+    return handler
 
 
 class _Tee:

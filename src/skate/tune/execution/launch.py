@@ -21,7 +21,7 @@ from skate.air.loggers.table import CSVLoggerCallback
 from skate.air.loggers.tensorboard import TBXLoggerCallback
 from skate.train.run_session import ensure_session
 from skate.tune.analysis import ExperimentAnalysis
-from skate.tune.callback import checked_callbacks, hooks_of, set_up
+from skate.tune.callback import callbacks_of_environment, checked_callbacks, hooks_of, set_up
 from skate.tune.configs import ResumeConfig, ResumeType, TuneConfig, seconds_of
 from skate.tune.execution.controller import Controller, Plan
 from skate.tune.execution.log_folders import LogFolders
@@ -393,8 +393,8 @@ def _scheduler_of(config: TuneConfig) -> TrialScheduler:
 
 
 def _callbacks_of(run_config: RunConfig) -> list[Any]:
-    """Return the user's callbacks and the default loggers."""
-    found = checked_callbacks(run_config.callbacks)
+    """Return the user's callbacks, those of the environment and the default loggers."""
+    found = [*checked_callbacks(run_config.callbacks), *callbacks_of_environment()]
     if os.environ.get("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS") == "1":
         return found
     for kind in (CSVLoggerCallback, JsonLoggerCallback, TBXLoggerCallback):

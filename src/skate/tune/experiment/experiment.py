@@ -100,12 +100,14 @@ class Experiment:
         if isinstance(run, str):
             return get_trainable(run)
         is_class = inspect.isclass(run)
-        if not callable(run) or (is_class and not issubclass(run, Trainable)):
-            raise TuneError(
-                "Improper 'run' - not string nor trainable. A trainable is a function of the "
-                "configuration, a class that inherits from ray.tune.Trainable, or a trainer of ray.train, got "
-                f"{type(run).__name__}: {run!r:.80}"
-            )
+        kinds = (
+            "A trainable is a function of the configuration, a class that inherits from ray.tune.Trainable, or a trainer of "
+            f"ray.train, got {type(run).__name__}: {run!r:.80}"
+        )
+        if is_class and not issubclass(run, Trainable):
+            raise TypeError(f"a class that is no trainable cannot be run. {kinds}")
+        if not callable(run):
+            raise TuneError(f"Improper 'run' - not string nor trainable. {kinds}")
         if not is_class:
             takes_config(run)
         return run
@@ -165,10 +167,17 @@ class Experiment:
 
         Raises:
             ValueError: its resource request is invalid.
+            TuneError: both the trainable and `resources_per_trial` request resources.
         """
         own = resources_of(self.trainable, config)
         given = self.resources_per_trial
-        if own is not None and given is None:
+        if own is not None and given is not None:
+            raise TuneError(
+                f"{self.trainable_name} requests {own.required_resources} for its trials, and resources_per_trial={given!r} was "
+                "given as well: leave out resources_per_trial, or the request of the trainable (default_resource_request() or "
+                "tune.with_resources)"
+            )
+        if own is not None:
             factory = own
         elif callable(given):
             factory = request_of(given, config)
@@ -199,6 +208,8 @@ class Experiment:
             TuneError: "run" is missing, or an argument is unknown.
         """
         given = dict(spec)
+        if "env" in given:  # the short form of an entry of the configuration
+            given["config"] = {**(given.get("config") or {}), "env": given.pop("env")}
         if "run" not in given:
             raise BadExperiment(
                 f"No trainable specified! Experiment {name!r} has no 'run': the trainable, or the name of a registered one"

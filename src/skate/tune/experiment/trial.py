@@ -146,7 +146,13 @@ class Trial:
         return uuid.uuid4().hex[:8]
 
     def __str__(self) -> str:
-        return self.custom_trial_name or f"{self.trainable_name}_{self.trial_id}"
+        if self.custom_trial_name:
+            return self.custom_trial_name
+        env = self.config.get("env")
+        if env is None:
+            return f"{self.trainable_name}_{self.trial_id}"
+        name = env.__name__ if isinstance(env, type) else str(env)
+        return f"{self.trainable_name}_{name}_{self.trial_id}".replace("/", "_")
 
     def __repr__(self) -> str:
         return str(self)

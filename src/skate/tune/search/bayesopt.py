@@ -10,6 +10,7 @@ from skate.tune.search.flat_space import as_flat, flat_space, has_domains, no_sp
 from skate.tune.search.search_generator import nest
 from skate.tune.search.searcher import Searcher
 from skate.tune.space.domain import Float
+from skate.tune.space.variants import open_leaves
 
 
 def _package() -> Any:
@@ -78,12 +79,18 @@ class BayesOptSearch(Searcher):
         self._analysis = analysis
         self._space: dict[str, tuple[float, float]] | None = None
         self.optimizer: Any = None
+        self._random: Any = None
         if space:
-            self._set_space(self.convert_search_space(space) if has_domains(space) else space)
+            own = {name: each for name, each in space.items() if isinstance(each, tuple)}
+            drawn = {name: each for name, each in space.items() if name not in own}
+            self._set_space({**self.convert_search_space(drawn), **own})
 
     def _set_space(self, space: dict[str, tuple[float, float]]) -> None:
         package = _package()
+        import numpy as np  # a dependency of bayesian-optimization
+
         self._space = space
+        self._random = np.random.RandomState(self._seed)
         kind = self._utility.pop("kind", "ucb")
         kwargs = {"ucb": {"kappa": 2.576}, "ei": {"xi": 0.01}, "poi": {"xi": 0.01}}.get(kind)
         if kwargs is None:
@@ -151,11 +158,7 @@ class BayesOptSearch(Searcher):
         if self._points:
             point = self._points.pop(0)
         elif self._suggested < self._random_steps:
-            drawn = (
-                self.optimizer.space.random_sample(1)[0]
-                if hasattr(self.optimizer.space, "random_sample")
-                else None
-            )
+            drawn = self.optimizer.space.random_sample(1, random_state=self._random)[0]
             point = self.optimizer.space.array_to_params(drawn)
         elif len(self.optimizer.space) == 0:
             return None
@@ -189,6 +192,11 @@ class BayesOptSearch(Searcher):
             ValueError: the space has a parameter that is not a real number.
         """
         found = {}
+        for path, _ in open_leaves(spec):
+            if any("/" in str(name) for name in path):
+                raise ValueError(
+                    f"BayesOptSearch joins nested names with slashes, so no name may have one, but {path!r} has"
+                )
         for name, flat in flat_space(spec, "BayesOptSearch", choices=False).items():
             if not isinstance(flat.domain, Float) or flat.q:
                 raise ValueError(

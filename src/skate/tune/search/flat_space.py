@@ -52,8 +52,10 @@ def settled(domains: Mapping[str, Flat], point: Mapping[str, Any]) -> dict[str, 
     return {name: domains[name].settle(value) if name in domains else value for name, value in point.items()}
 
 
-def flat_space(space: Mapping[str, Any], searcher: str, choices: bool = True) -> dict[str, Flat]:
-    """Return the domains of a space by name.
+def flat_space(
+    space: Mapping[str, Any], searcher: str, choices: bool = True, nested: bool = False
+) -> dict[str, Flat]:
+    """Return the domains of a space by name; `nested` permits domains within choices.
 
     Raises:
         ValueError: the space has grids, functions, or domains that the library does not support.
@@ -75,7 +77,11 @@ def flat_space(space: Mapping[str, Any], searcher: str, choices: bool = True) ->
             raise ValueError(
                 f"{searcher} does not support {type(leaf).__name__} {leaf.domain_str} for {name!r}"
             )
-        if isinstance(leaf, Categorical) and any(variants.has_open(each) for each in leaf.categories):
+        if (
+            isinstance(leaf, Categorical)
+            and not nested
+            and any(variants.has_open(each) for each in leaf.categories)
+        ):
             raise ValueError(
                 f"{searcher} does not support domains within the choices of {name!r}; use "
                 "a define-by-run function or draw at random"

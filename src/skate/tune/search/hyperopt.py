@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from skate.installed import missing
-from skate.tune.search.flat_space import as_flat, flat_space, has_domains, no_space, undefined
+from skate.tune.search.flat_space import Flat, as_flat, flat_space, has_domains, no_space, undefined
 from skate.tune.search.search_generator import nest
 from skate.tune.search.searcher import Searcher
-from skate.tune.space.domain import Categorical, Integer
+from skate.tune.space.domain import Categorical, Domain, Integer
+from skate.tune.space.variants import Path, grids_of, has_open, open_leaves
 
 
 def _hyperopt() -> Any:
@@ -52,13 +53,16 @@ class HyperOptSearch(Searcher):
 
         super().__init__(metric, mode)
         self._algo = functools.partial(hyperopt.tpe.suggest, n_startup_jobs=n_initial_points, gamma=gamma)
-        self._points = [as_flat(point) for point in points_to_evaluate or []]
+        self._points = list(points_to_evaluate or [])
         self._random = np.random.default_rng(random_state_seed)
         self._jobs: dict[str, tuple[int, Any]] = {}
         self._trials = hyperopt.Trials()
         self._space: Any = None
+        self._tunes: dict[str, Any] | None = None  # the space, if it is one of ray.tune
+        self._whole = bool(space)  # proposals of a space given here have its constants as well
         self._domain: Any = None
         if space:
+            self._tunes = space if has_domains(space) else None
             self._set_space(self.convert_search_space(space) if has_domains(space) else space)
 
     def _set_space(self, space: Any) -> None:
@@ -67,10 +71,20 @@ class HyperOptSearch(Searcher):
         self._domain = hyperopt.Domain(_nothing, space)
 
     def set_search_properties(self, metric: Any, mode: Any, config: dict[str, Any], **spec: Any) -> bool:
-        """Set metric, mode and space; False if the space is already set."""
+        """Set metric, mode and space; False if the space is already set.
+
+        Raises:
+            RuntimeError: the space has only constants, or there is no mode.
+        """
         if self._domain is not None and has_domains(config):
             return False
         if self._domain is None:
+            if not has_domains(config):
+                raise RuntimeError(
+                    f"{no_space('HyperOptSearch')}. This issue can also come up with HyperOpt when all parameters are "
+                    "constants: then leave out the searcher"
+                )
+            self._tunes = config
             self._set_space(self.convert_search_space(config))
         self._metric = self._metric or metric or "_metric"
         self._mode = self._mode or mode
@@ -108,19 +122,47 @@ class HyperOptSearch(Searcher):
         memo = self._domain.memo_from_config(config)
         hyperopt.utils.use_obj_for_literal_in_memo(self._domain.expr, control, hyperopt.base.Ctrl, memo)
         found = hyperopt.pyll.rec_eval(self._domain.expr, memo=memo, print_node_on_error=False)
+        if self._tunes is not None and not self._whole:
+            leaves = list(open_leaves(self._tunes))
+            return nest({"/".join(map(str, path)): _plain(_at(found, path)) for path, _ in leaves})
         return nest(_plain(found)) if isinstance(found, Mapping) else found
 
     def _indexed(self, point: dict[str, Any]) -> dict[str, Any]:
-        """Convert choices to HyperOpt's form: positions."""
+        """Convert a point to HyperOpt's form: flat, with the positions of choices.
+
+        Raises:
+            ValueError: the point lacks a parameter, or has a value that is no choice.
+        """
+        flat = as_flat(point)
+        space = self._tunes if self._tunes is not None else self._space
+        names = {"/".join(map(str, path)): path for path, _ in open_leaves(space)}
+        if self._tunes is None:
+            names.update((name, (name,)) for name in flat)
         found = {}
-        for name, value in point.items():
-            node: Any = self._space.get(name) if isinstance(self._space, dict) else None
-            if getattr(node, "name", "") == "switch":
-                values = [each.obj if hasattr(each, "obj") else each for each in node.pos_args[1:]]
-                found[name] = values.index(value)
-            else:
-                found[name] = value
+        for name, path in names.items():
+            try:
+                value = flat[name] if name in flat else _at(point, path)
+            except (LookupError, TypeError):
+                raise ValueError(
+                    f"HyperOpt needs a value of each parameter in points_to_evaluate, but {name!r} is missing in {point!r:.200}"
+                ) from None
+            found[name] = self._position(name, path, value)
         return found
+
+    def _position(self, name: str, path: Path, value: Any) -> Any:
+        try:
+            node: Any = _at(self._space, path)
+        except (LookupError, TypeError):
+            return value
+        if getattr(node, "name", "") != "switch":
+            return value
+        choices = [getattr(each, "obj", each) for each in node.pos_args[1:]]
+        for position, each in enumerate(choices):
+            if each is value or each == value:
+                return position
+        raise ValueError(
+            f"points_to_evaluate has {value!r:.80} for {name!r}, which is none of its choices: {choices!r:.200}"
+        )
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Mark the trial as running."""
@@ -151,44 +193,77 @@ class HyperOptSearch(Searcher):
 
     @staticmethod
     def convert_search_space(spec: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-        """Return HyperOpt's space for a space of ray.tune.
+        """Return HyperOpt's space for a space of ray.tune, with its constants. Choices may have domains within them.
 
         Raises:
             ValueError: the space has a domain that HyperOpt does not support.
         """
-        import numpy as np  # a dependency of HyperOpt
-
-        hp = _hyperopt().hp
-        found: dict[str, Any] = {}
-        for short, flat in flat_space(spec, "HyperOptSearch").items():
-            domain, name, q = flat.domain, f"{prefix}{short}", flat.q
-            if isinstance(domain, Categorical):
-                found[short] = hp.choice(name, domain.categories)
-            elif flat.normal is not None:
-                mean, sd = flat.normal.mean, flat.normal.sd
-                found[short] = hp.qnormal(name, mean, sd, q) if q else hp.normal(name, mean, sd)
-            elif isinstance(domain, Integer) and not flat.log and q is None:
-                found[short] = hp.randint(name, domain.lower, domain.upper)
-            elif flat.log:
-                low, high = np.log(domain.lower), np.log(flat.highest)
-                step = q or (1 if isinstance(domain, Integer) else None)
-                found[short] = (
-                    hp.qloguniform(name, low, high, step) if step else hp.loguniform(name, low, high)
-                )
-            else:
-                found[short] = (
-                    hp.quniform(name, domain.lower, flat.highest, q)
-                    if q
-                    else hp.uniform(name, domain.lower, domain.upper)
-                )
-            if isinstance(domain, Integer) and (flat.log or q is not None):
-                found[short] = _hyperopt().pyll.scope.int(found[short])
+        flat_space(spec, "HyperOptSearch", nested=True)
+        found: dict[str, Any] = _converted(spec, (prefix,) if prefix else ())
         return found
+
+
+def _converted(space: Any, path: Path) -> Any:
+    if isinstance(space, Domain):
+        return _node("/".join(map(str, path)), Flat("/".join(map(str, path)), space), path)
+    if not has_open(space):
+        return space
+    if isinstance(space, Mapping):
+        return {name: _converted(value, (*path, name)) for name, value in space.items()}
+    return [_converted(value, (*path, index)) for index, value in enumerate(space)]
+
+
+def _node(name: str, flat: Flat, path: Path) -> Any:
+    """Return HyperOpt's expression for a domain."""
+    import numpy as np  # a dependency of HyperOpt
+
+    hyperopt = _hyperopt()
+    hp, whole = hyperopt.hp, hyperopt.pyll.scope.int
+    domain, q = flat.domain, flat.q
+    if isinstance(domain, Categorical):
+        return hp.choice(
+            name, [_choice(each, (*path, index)) for index, each in enumerate(domain.categories)]
+        )
+    if flat.normal is not None:
+        mean, sd = flat.normal.mean, flat.normal.sd
+        return hp.qnormal(name, mean, sd, q) if q else hp.normal(name, mean, sd)
+    is_whole = isinstance(domain, Integer)
+    if flat.log:
+        low, high = np.log(domain.lower), np.log(flat.highest)
+        step = q or (1 if is_whole else None)
+        found = hp.qloguniform(name, low, high, step) if step else hp.loguniform(name, low, high)
+        return whole(found) if is_whole else found
+    if q:
+        found = hp.quniform(name, domain.lower, flat.highest, q)
+        return whole(found) if is_whole else found
+    if is_whole:
+        return hp.uniformint(name, domain.lower, flat.highest)
+    return hp.uniform(name, domain.lower, domain.upper)
+
+
+def _choice(category: Any, path: Path) -> Any:
+    """Return HyperOpt's expression for a choice: one without domains is drawn as the object that it is."""
+    if isinstance(category, Domain) or has_open(category):
+        if grids_of(category):
+            raise ValueError(
+                f"HyperOptSearch does not support grids, but {'/'.join(map(str, path))!r} has one"
+            )
+        return _converted(category, path)
+    return _hyperopt().pyll.Literal(category)
+
+
+def _at(space: Any, path: Path) -> Any:
+    for name in path:
+        space = space[name]
+    return space
 
 
 def _nothing(config: Any) -> int:
     return 0
 
 
-def _plain(found: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value.item() if hasattr(value, "item") else value for name, value in found.items()}
+def _plain(found: Any) -> Any:
+    """Convert numpy's numbers to Python's, also in nested values."""
+    if isinstance(found, Mapping):
+        return {name: _plain(value) for name, value in found.items()}
+    return found.item() if hasattr(found, "item") and getattr(found, "ndim", 1) == 0 else found

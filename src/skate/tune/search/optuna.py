@@ -69,7 +69,7 @@ class OptunaSearch(Searcher):
             raise ValueError(
                 f"sampler must be a sampler of Optuna, such as optuna.samplers.TPESampler(), got {sampler!r:.80}"
             )
-        self._space = space
+        self._space = as_flat(space) if isinstance(space, Mapping) else space
         self._points = list(points_to_evaluate or [])
         self._rewards = evaluated_rewards
         self._sampler = sampler or optuna.samplers.TPESampler(seed=seed)

@@ -62,14 +62,15 @@ class ZOOptSearch(LibrarySearcher):
         self._points = [as_flat(point) for point in points_to_evaluate or []]
         self._live: dict[str, Any] = {}
         self._names: list[str] = []
+        self._own = {name: each for name, each in (dim_dict or {}).items() if isinstance(each, tuple)}
         if dim_dict:
-            self._begin(dim_dict)
+            self._begin({name: each for name, each in dim_dict.items() if name not in self._own})
 
     def _begin(self, space: dict[str, Any]) -> None:
         package = _package()
         from zoopt.algos.opt_algorithms.racos.sracos import SRacosTune  # imported only if used
 
-        space = self._converted(space)
+        space = {**self._converted(space), **self._own}
         self._names = list(space)
         self._model = SRacosTune(
             dimension=package.Dimension2(list(space.values())),

@@ -222,7 +222,10 @@ def _drawn(config: Any, domains: Mapping[Path, Domain], random_state: Any) -> tu
                 and _more_open(config, waiting)
             ):
                 return found, config
-            raise RecursiveDependencyError(f"the values of {names} depend on each other; break the cycle")
+            first = next("/".join(map(str, path)) for path in waiting)
+            raise RecursiveDependencyError(
+                f"`{first}` recursively depends on itself: the values of {names} depend on each other; break the cycle"
+            )
     return found, config
 
 

@@ -47,13 +47,14 @@ def _opened(value: Any) -> Any:
 
 
 def unflatten_dict(dt: dict[str, Any], delimiter: str = "/") -> dict[str, Any]:
-    """Convert a flat dict to nested dicts: `{"a/b": 1}` becomes `{"a": {"b": 1}}`."""
-    found: dict[str, Any] = {}
+    """Convert a flat dict to nested dicts of the same type: `{"a/b": 1}` becomes `{"a": {"b": 1}}`."""
+    kind = type(dt)
+    found = kind()
     for name, value in dt.items():
         *way, last = name.split(delimiter)
         inner = found
         for part in way:
-            inner = inner.setdefault(part, {})
+            inner = inner.setdefault(part, kind())
         inner[last] = value
     return found
 
