@@ -281,6 +281,18 @@ def test_the_base_of_partitions_may_be_a_path(tmp_path: Path) -> None:
     assert rd.read_text(str(tmp_path), partitioning=scheme).take_all() == [{"text": "x", "country": "us"}]
 
 
+def test_a_number_in_a_file_agrees_with_its_text_in_the_path(tmp_path: Path) -> None:
+    (tmp_path / "month=01").mkdir()
+    (tmp_path / "month=01" / "a.csv").write_text("month,x\n1,5\n,6\n")
+    assert rows_of(rd.read_csv(str(tmp_path)), "month", "x") == [(1, 5), (1, 6)]
+
+
+def test_partitioning_is_no_argument_for_arrow(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="partitioning"):
+        rd.read_parquet(str(tmp_path), dataset_kwargs={"partitioning": "hive"})
+
+
 def tar(path: Path, **members: bytes) -> str:
     with tarfile.open(path, "w") as file:
         for name, data in members.items():

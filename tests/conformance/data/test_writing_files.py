@@ -303,3 +303,14 @@ def test_the_datasink_for_tests_counts_in_an_actor() -> None:
     with pytest.raises(ValueError):
         ten().write_datasink(sink, ray_remote_args={"max_retries": 0})
     assert (sink.num_ok, sink.num_failed) == (1, 1)
+
+
+class NamedByUuid(FilenameProvider):  # type: ignore[misc]
+    def get_filename_for_task(self, write_uuid: str, task_index: int) -> str:
+        return f"part_{write_uuid}"
+
+
+def test_files_of_parquet_end_with_its_name(tmp_path: pathlib.Path) -> None:
+    ten().repartition(1).write_parquet(str(tmp_path), filename_provider=NamedByUuid())
+    (written,) = files(tmp_path)
+    assert written.suffix == ".parquet" and ray.data.read_parquet(str(tmp_path)).count() == 10
