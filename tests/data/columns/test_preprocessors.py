@@ -307,9 +307,10 @@ def test_chain() -> None:
     assert chain.fit_status() is Status.FITTED
     filled = np.array([1.0, 2.0, 3.0, 2.0])
     np.testing.assert_allclose([row[0] for row in made], (filled - 2) / filled.std())
-    assert Chain(chain.preprocessors[0], StandardScaler(["b"])).fit_status() is Status.PARTIALLY_FITTED
+    partial = Chain(chain.preprocessors[0], StandardScaler(["b"]))
+    assert partial.fit_status() is Status.PARTIALLY_FITTED
     with pytest.raises(PreprocessorNotFittedException, match="has not been fitted"):
-        chain.transform(small)
+        partial.transform(small)
     assert Chain(Normalizer(["a"])).fit_status() is Status.NOT_FITTABLE
     assert chain.get_input_columns() == ["a", "b"]
     assert repr(Chain(StandardScaler(["a"]))) == "Chain(StandardScaler(columns=['a'], output_columns=['a']))"
