@@ -83,10 +83,6 @@ class ParquetDatasource(FileBasedDatasource):
                 raise TypeError(
                     f"read_parquet() has no argument {name!r}; the arguments for Arrow are {', '.join(_KNOWN_ARGS)}"
                 )
-        if "partitioning" in (given.get("dataset_kwargs") or {}):
-            raise ValueError(
-                "dataset_kwargs cannot have 'partitioning'; pass partitioning=... to read_parquet"
-            )
         if isinstance(columns, str):
             raise TypeError(f"columns must be a list of names, got the str {columns!r}; pass [{columns!r}]")
         self._filter: Any = given.get("filter")
