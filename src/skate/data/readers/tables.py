@@ -73,14 +73,14 @@ def read_parquet(
         ValueError: for no files, unknown columns, incompatible types of files, files that are not Parquet.
     """
     given = dict(locals())
-    if "partitioning" in (arrow_parquet_args.get("dataset_kwargs") or {}):
-        raise ValueError("dataset_kwargs cannot have 'partitioning'; pass partitioning=... to read_parquet")
     if catalog is not None:
         given.update(_of_catalog(catalog, paths, filesystem))
     return _read_parquet(given, arrow_parquet_args)
 
 
 def _read_parquet(given: dict[str, Any], arrow: dict[str, Any]) -> Dataset:
+    if "partitioning" in (arrow.get("dataset_kwargs") or {}):
+        raise ValueError("dataset_kwargs cannot have 'partitioning'; pass partitioning=... to read_parquet")
     function = arrow.pop("_block_udf", None)
     batches = arrow.pop("to_batches_kwargs", None) or {}
     given["arrow_parquet_args"] = arrow | batches
