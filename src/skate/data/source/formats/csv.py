@@ -209,8 +209,9 @@ class CSVDatasource(FileBasedDatasource):
         return _invalid(error, path)
 
 
-def _invalid(error: pa.ArrowInvalid, path: str) -> pa.ArrowInvalid:
-    return pa.ArrowInvalid(f"Failed to read CSV file: {named(error, path)}")
+def _invalid(error: BaseException, path: str) -> BaseException:
+    made: BaseException = pa.ArrowInvalid(f"Failed to read CSV file: {named(error, path)}")
+    return made
 
 
 def _copied(options: pacsv.ReadOptions) -> pacsv.ReadOptions:
