@@ -57,6 +57,12 @@ class MixStoppingCondition(enum.Enum):
 NodeIdStr = str
 
 
+def _tensor_format() -> Any:
+    from skate.data.extensions.arrow_types import FixedShapeTensorFormat  # imports this module's neighbours
+
+    return FixedShapeTensorFormat.ARROW_NATIVE
+
+
 @dataclass(frozen=True)
 class RandomSeedConfig:
     """The seed of an operation's random numbers.
@@ -166,7 +172,7 @@ class DataContext:
     # Accepted so that programs that set them run. They configure parts that Skate implements differently.
     use_datasource_v2: bool = True
     use_arrow_tensor_v2: bool = True
-    arrow_fixed_shape_tensor_format: Any = "v2"
+    arrow_fixed_shape_tensor_format: Any = field(default_factory=_tensor_format)
     use_polars: bool = False
     use_polars_sort: bool = False
     use_legacy_dataset_ids: bool = False

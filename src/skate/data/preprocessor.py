@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import enum
 import pickle
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 
@@ -38,6 +40,12 @@ class UnknownPreprocessorError(ValueError):
     def __init__(self, preprocessor_type: str) -> None:
         self.preprocessor_type = preprocessor_type
         super().__init__(f"Unknown preprocessor type: {preprocessor_type}")
+
+
+_FITTED_BEFORE = (
+    "`fit` has already been called on the preprocessor (or at least one contained preprocessors if this is a chain). "
+    "All previously fitted state will be overwritten!"
+)
 
 
 class PreprocessorNotFittedException(RuntimeError):
@@ -84,7 +92,8 @@ class Preprocessor:
         """The state of the preprocessor: nothing to fit, not fitted, or fitted."""
         if not self._is_fittable:
             return self.FitStatus.NOT_FITTABLE
-        return self.FitStatus.FITTED if self._check_has_fitted_state() else self.FitStatus.NOT_FITTED
+        is_fitted = self.__dict__.get("_fitted", False) or self._check_has_fitted_state()
+        return self.FitStatus.FITTED if is_fitted else self.FitStatus.NOT_FITTED
 
     def _check_has_fitted_state(self) -> bool:
         return any(
@@ -100,11 +109,14 @@ class Preprocessor:
         return self._check_has_fitted_state()
 
     def fit(self, ds: Dataset) -> Preprocessor:
-        """Fit to a dataset, which runs. Returns self; an earlier fit is discarded."""
+        """Fit to a dataset, which runs. Returns self; an earlier fit is discarded, with a warning."""
         if self._is_fittable:
+            if self.fit_status() in (self.FitStatus.FITTED, self.FitStatus.PARTIALLY_FITTED):
+                warnings.warn(_FITTED_BEFORE, stacklevel=2)
             for name in self.get_input_columns():
                 self._known(ds, name)
             self._fit(ds)
+            self._fitted = True
         return self
 
     def _known(self, ds: Dataset, name: str) -> None:
@@ -143,6 +155,7 @@ class Preprocessor:
         """Return the transformed dataset, which runs when its result is requested. Raises
         PreprocessorNotFittedException."""
         self._need_fit("transform")
+        self._form()  # raises if there is nothing to call
         step = _Transform(self)
         return ds.map_batches(
             step,
@@ -161,6 +174,10 @@ class Preprocessor:
         PreprocessorNotFittedException.
         """
         self._need_fit("transform_batch")
+        if not isinstance(data, (pd.DataFrame, pa.Table, dict, np.ndarray)):
+            raise ValueError(
+                f"`transform_batch` takes a DataFrame, a pyarrow Table, an array or a dict of arrays, got {type(data).__name__}"
+            )
         form = self._form()
         if form == "pandas":
             return self._transform_pandas(data if isinstance(data, pd.DataFrame) else _in_numpy_types(data))
@@ -285,7 +302,8 @@ class Preprocessor:
             return list(columns)
         if len(output_columns) != len(columns):
             raise ValueError(
-                f"{cls.__name__} has {len(columns)} columns but {len(output_columns)} output_columns; pass one for each"
+                "The length of columns and output_columns must match. "
+                f"{cls.__name__} has {len(columns)} columns but {len(output_columns)} output_columns"
             )
         return list(output_columns)
 

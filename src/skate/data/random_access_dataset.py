@@ -128,20 +128,23 @@ class _Server:
 
     def get(self, block: int, key: Any) -> Any:
         """The row with a key in a block, or None."""
+        return self.get_many([(block, key)])[0]
+
+    def get_many(self, requests: list[tuple[int, Any]]) -> list[Any]:
+        """The rows for some keys, each in a block."""
         started = time.perf_counter()
-        keys, table = self._blocks[block]
-        at = bisect.bisect_left(keys, key)
-        found = None
-        if at < len(keys) and keys[at] == key:
-            found = next(iter(blocks.rows_of(table.slice(at, 1))))
+        found = [self._row(block, key) for block, key in requests]
         self._calls += 1
         self._seconds += time.perf_counter() - started
         return found
 
-    def get_many(self, requests: list[tuple[int, Any]]) -> list[Any]:
-        """The rows for some keys, each in a block."""
-        return [self.get(block, key) for block, key in requests]
+    def _row(self, block: int, key: Any) -> Any:
+        keys, table = self._blocks[block]
+        at = bisect.bisect_left(keys, key)
+        if at < len(keys) and keys[at] == key:
+            return next(iter(blocks.rows_of(table.slice(at, 1))))
+        return None
 
     def used(self) -> tuple[int, float]:
-        """Return the number of requested rows, and the seconds that the lookups took."""
+        """Return the number of requests, and the seconds that the lookups took."""
         return self._calls, self._seconds

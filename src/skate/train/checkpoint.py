@@ -59,7 +59,7 @@ class Checkpoint:
         Raises:
             FileNotFoundError: the checkpoint no longer exists.
         """
-        target = str(path) if path is not None else tempfile.mkdtemp(prefix="checkpoint_")
+        target = str(path) if path is not None else tempfile.mkdtemp(prefix="checkpoint_tmp_")
         os.makedirs(target, exist_ok=True)
         if self._local:
             if not os.path.isdir(self.path):
@@ -86,7 +86,7 @@ class Checkpoint:
                 )
             yield self.path
             return
-        with tempfile.TemporaryDirectory(prefix="checkpoint_") as folder:
+        with tempfile.TemporaryDirectory(prefix="checkpoint_tmp_") as folder:
             yield self.to_directory(folder)
 
     def get_metadata(self) -> dict[str, Any]:

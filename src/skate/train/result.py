@@ -98,7 +98,9 @@ class Result:
         if not any(True for _ in history.journal.entries()):
             if not files.exists(storage_filesystem, folder.path):
                 raise RuntimeError(f"Experiment folder {folder.path} doesn't exist.")
-            raise RuntimeError(f"there is no run at {given!r}: the folder has no journal")
+            raise RuntimeError(
+                f"Failed to restore the Result object: the folder {given!r} has no journal; pass the `path` of a result"
+            )
         history.load(recover=False)
         return result_of(history, None)
 

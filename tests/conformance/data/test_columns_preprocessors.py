@@ -165,3 +165,42 @@ def test_labels_come_back() -> None:
     assert [row["y"] for row in encoder.inverse_transform(encoder.transform(data())).take_all()] == list(
         FRAME["y"]
     )
+
+
+class Doubled(Preprocessor):
+    """Learns nothing that it keeps."""
+
+    def _fit(self, ds: Any) -> Preprocessor:
+        return self
+
+    def _transform_pandas(self, df: Any) -> Any:
+        return df * 2
+
+
+class Nothing(Preprocessor):
+    _is_fittable = False
+
+
+def test_a_fit_that_keeps_nothing_counts() -> None:
+    made = Doubled().fit(ray.data.range(2))
+    assert made.fit_status() == Preprocessor.FitStatus.FITTED
+    with pytest.raises(ValueError):
+        made.transform_batch([1, 2])
+
+
+def test_a_second_fit_warns() -> None:
+    scaler = MinMaxScaler(["id"])
+    scaler.fit(ray.data.range(3))
+    with pytest.warns(UserWarning, match="All previously fitted state will be overwritten"):
+        scaler.fit(ray.data.range(5))
+    assert scaler.stats_ == {"min(id)": 0, "max(id)": 4}
+
+
+def test_a_preprocessor_without_a_transform_is_refused_at_once() -> None:
+    with pytest.raises(NotImplementedError):
+        Nothing().transform(ray.data.range(2))
+
+
+def test_output_columns_are_as_many_as_columns() -> None:
+    with pytest.raises(ValueError, match=r"The length of columns and output_columns must match\."):
+        MinMaxScaler(["a", "b"], output_columns=["c"])

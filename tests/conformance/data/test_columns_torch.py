@@ -102,6 +102,11 @@ def test_to_torch() -> None:
     assert (tuple(features.shape), tuple(label.shape)) == ((4, 2), (4, 1))
 
 
+def test_to_torch_with_lists() -> None:
+    features, label = next(iter(data("l", "a").iterator().to_torch(label_column="a", batch_size=4)))
+    assert (features.shape, label.shape) == ((4, 1, 2), (4, 1))
+
+
 def test_to_torch_with_named_features() -> None:
     made = (
         data("a", "f", "b").iterator().to_torch(feature_columns={"x": ["a"], "y": ["a", "f"]}, batch_size=4)

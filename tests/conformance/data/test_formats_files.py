@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import pickle
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -255,3 +258,93 @@ def test_sql(tmp_path: Path) -> None:
     rd.range(3, override_num_blocks=1).write_sql("INSERT INTO t VALUES (?)", lambda: sqlite3.connect(path))
     found = rd.read_sql("SELECT * FROM t", lambda: sqlite3.connect(path))
     assert rows_of(found, "id") == [(0,), (1,), (2,)]
+
+
+def test_lists_as_lines_of_json(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('["a", "b"]\n["c"]\n')
+    assert rd.read_json(str(tmp_path / "a.jsonl"), lines=True).take_all() == [
+        {"0": "a", "1": "b"},
+        {"0": "c", "1": None},
+    ]
+
+
+def test_what_is_no_csv_is_said_to_be_none(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="Failed to read CSV file"):
+        rd.read_csv(str(tmp_path / "a.parquet")).materialize()
+
+
+def test_the_base_of_partitions_may_be_a_path(tmp_path: Path) -> None:
+    (tmp_path / "us").mkdir()
+    (tmp_path / "us" / "a.txt").write_text("x")
+    scheme = Partitioning("dir", field_names=["country"], base_dir=tmp_path)
+    assert rd.read_text(str(tmp_path), partitioning=scheme).take_all() == [{"text": "x", "country": "us"}]
+
+
+def test_a_number_in_a_file_agrees_with_its_text_in_the_path(tmp_path: Path) -> None:
+    (tmp_path / "month=01").mkdir()
+    (tmp_path / "month=01" / "a.csv").write_text("month,x\n1,5\n,6\n")
+    assert rows_of(rd.read_csv(str(tmp_path)), "month", "x") == [(1, 5), (1, 6)]
+
+
+def test_partitioning_is_no_argument_for_arrow(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="partitioning"):
+        rd.read_parquet(str(tmp_path), dataset_kwargs={"partitioning": "hive"})
+
+
+def tar(path: Path, **members: bytes) -> str:
+    with tarfile.open(path, "w") as file:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name.replace("_", "."))
+            info.size = len(data)
+            file.addfile(info, io.BytesIO(data))
+    return str(path)
+
+
+def test_members_of_tar_files_are_chosen_by_suffix(tmp_path: Path) -> None:
+    path = tar(tmp_path / "a.tar", a_txt=b"1", a_test_txt=b"2", a_cls=b"3")
+
+    def names(suffixes: Any) -> list[str]:
+        (row,) = rd.read_webdataset(path, suffixes=suffixes).take_all()
+        return sorted(row)
+
+    always = ["__key__", "__url__"]
+    assert names(["txt"]) == [*always, "txt"]
+    assert names(["*.txt"]) == [*always, "test.txt", "txt"]
+    assert names(lambda name: name.endswith("txt")) == [*always, "test.txt", "txt"]
+
+
+def test_pickles_in_tar_files_are_only_read_if_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tar(tmp_path / "a.tar", a_pkl=pickle.dumps({"a": 1}))
+    broken = tar(tmp_path / "b.tar", a_pt=b"no tensor")
+    for each in (path, broken):
+        with pytest.raises(Exception, match="Refusing to"):
+            rd.read_webdataset(each).take_all()
+    monkeypatch.setenv("RAY_DATA_WEBDATASET_ALLOW_UNSAFE_DESERIALIZATION", "1")
+    assert rd.read_webdataset(path).take_all()[0]["pkl"] == {"a": 1}
+
+
+def test_a_torch_stream_with_a_length_is_read_as_a_stream() -> None:
+    torch = pytest.importorskip("torch.utils.data")
+
+    class Stream(torch.IterableDataset):  # type: ignore[misc, name-defined]
+        def __len__(self) -> int:
+            return 2
+
+        def __iter__(self) -> Any:
+            return iter([5, 6])
+
+    assert rd.from_torch(Stream()).take_all() == [{"item": 5}, {"item": 6}]
+
+
+def test_statistics_name_blocks_that_were_given() -> None:
+    assert "FromNumpy" in rd.from_numpy(np.zeros((2, 1))).stats()
+    assert "FromArrow" in rd.from_arrow(pa.table({"a": [1]})).stats()
+
+
+def test_the_format_of_tensors_is_the_type_of_their_columns() -> None:
+    kind = rd.DataContext.get_current().arrow_fixed_shape_tensor_format.to_type()
+    assert isinstance(rd.range_tensor(2).schema().types[0], kind)

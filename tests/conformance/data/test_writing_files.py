@@ -13,7 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 import ray
 import ray.data
-from ray.data.datasource import FilenameProvider
+from ray.data.datasource import (
+    BlockBasedFileDatasink,
+    DummyOutputDatasink,
+    FilenameProvider,
+    RowBasedFileDatasink,
+)
 from ray.exceptions import RayTaskError
 
 pytestmark = pytest.mark.usefixtures("cluster")
@@ -242,3 +247,70 @@ def test_names_of_the_engine_room() -> None:
         _resolve_paths_and_filesystem([])
     assert Partitioning("hive").style == "hive"
     assert ray.data.datasource.Partitioning is Partitioning
+
+
+class OneFailure:
+    """Fails the first time with an error that is worth a retry."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)  # type: ignore[call-arg]
+        self.failures = 0
+
+    def fail_once(self) -> None:
+        self.failures += 1
+        if self.failures == 1:
+            raise RuntimeError("AWS Error INTERNAL_FAILURE")
+
+
+class Blocks(OneFailure, BlockBasedFileDatasink):  # type: ignore[misc]
+    def write_block_to_file(self, block: Any, file: Any) -> None:
+        self.fail_once()
+        file.write(str(block.num_rows()).encode())
+
+
+class Rows(OneFailure, RowBasedFileDatasink):  # type: ignore[misc]
+    def write_row_to_file(self, row: dict[str, Any], file: Any) -> None:
+        self.fail_once()
+        file.write(str(row["id"]).encode())
+
+
+class Opened(BlockBasedFileDatasink):  # type: ignore[misc]
+    def open_output_stream(self, path: str) -> Any:
+        return pa.OSFile(f"{path}.opened", "wb")
+
+    def write_block_to_file(self, block: Any, file: Any) -> None:
+        file.write(str(block.num_rows()).encode())
+
+
+@pytest.mark.parametrize(("sink", "texts"), [(Blocks, ["2"]), (Rows, ["0", "1"])])
+def test_files_are_written_again_after_transient_errors(
+    tmp_path: pathlib.Path, sink: Any, texts: list[str]
+) -> None:
+    ray.data.range(2, override_num_blocks=1).write_datasink(sink(str(tmp_path)))
+    assert sorted(each.read_text() for each in files(tmp_path)) == texts
+
+
+def test_a_datasink_may_open_its_files_itself(tmp_path: pathlib.Path) -> None:
+    ray.data.range(2, override_num_blocks=1).write_datasink(Opened(str(tmp_path)))
+    assert [(each.suffix, each.read_text()) for each in files(tmp_path)] == [(".opened", "2")]
+
+
+def test_the_datasink_for_tests_counts_in_an_actor() -> None:
+    sink = DummyOutputDatasink()
+    ten().write_datasink(sink)
+    assert ray.get(sink.data_sink.get_rows_written.remote()) == 10
+    sink.enabled = False
+    with pytest.raises(ValueError):
+        ten().write_datasink(sink, ray_remote_args={"max_retries": 0})
+    assert (sink.num_ok, sink.num_failed) == (1, 1)
+
+
+class NamedByUuid(FilenameProvider):  # type: ignore[misc]
+    def get_filename_for_task(self, write_uuid: str, task_index: int) -> str:
+        return f"part_{write_uuid}"
+
+
+def test_files_of_parquet_end_with_its_name(tmp_path: pathlib.Path) -> None:
+    ten().repartition(1).write_parquet(str(tmp_path), filename_provider=NamedByUuid())
+    (written,) = files(tmp_path)
+    assert written.suffix == ".parquet" and ray.data.read_parquet(str(tmp_path)).count() == 10

@@ -320,7 +320,20 @@ def test_ranks_that_return_early_keep_nobody_from_asking_what_is_written(tmp_pat
     def loop():
         reporting({"i": 1})
         if train.get_context().get_world_rank() == 0:
-            return len(train.get_all_reported_checkpoints(train.CheckpointConsistencyMode.COMMITTED))
+            return [len(train.get_all_reported_checkpoints(each)) for each in train.CheckpointConsistencyMode]
         return None
 
-    assert fit(loop, tmp_path, workers=2).return_value == 1
+    assert fit(loop, tmp_path, workers=2).return_value == [1, 1]
+
+
+def test_ranks_ask_for_checkpoints_each_on_its_own(tmp_path):
+    def loop():
+        counts = []
+        for i in range(2):
+            reporting({"i": i})
+            if train.get_context().get_world_rank() == i:
+                counts.append(len(train.get_all_reported_checkpoints()))
+        train.report({"i": 2})
+        return counts
+
+    assert fit(loop, tmp_path, workers=2).return_value == [1]

@@ -230,10 +230,11 @@ def test_webdataset_written_and_read(tmp_path: Path) -> None:
     assert [(row["__key__"], row["txt"], row["cls"], row["json"], row["bin"]) for row in found] == [
         (f"d/{at}", f"t{at}", at, {"x": at}, b"\0") for at in range(3)
     ]
-    assert set(rd.read_webdataset(tmp_path, suffixes=["txt"]).take(1)[0]) == {"__key__", "txt"}
+    assert set(rd.read_webdataset(tmp_path, suffixes=["txt"]).take(1)[0]) == {"__key__", "__url__", "txt"}
     assert rd.read_webdataset(tmp_path, decoder=None).take(1)[0]["cls"] == b"0"
     assert rd.read_webdataset(tmp_path, expand_json=True, suffixes=["json"]).take(1)[0] == {
         "__key__": "d/0",
+        "__url__": str(file),
         "x": 0,
     }
     upper = rd.read_webdataset(tmp_path, decoder=lambda sample: {"k": sample["__key__"].upper()}).take_all()

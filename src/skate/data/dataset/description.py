@@ -14,6 +14,7 @@ from skate.data.plan import explain as explaining
 from skate.data.plan import operators as logical
 from skate.data.plan.rules import optimized
 from skate.data.relational.stages import with_stages
+from skate.data.source.values import RefsDatasource
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset
@@ -59,8 +60,15 @@ class Describing(DatasetBase):
         print(Physical(self._context).build(with_stages(better, self._context)).text())
 
     def stats(self) -> str:
-        """Return the statistics of the last run by operator, as text; empty if the dataset has not run."""
-        return "" if self._last_run is None else self._last_run.report()
+        """Return the statistics of the last run by operator, as text; before a run, only blocks that exist already."""
+        if self._last_run is not None:
+            return self._last_run.report()
+        plan = self._plan
+        if isinstance(plan, logical.FromBlocks):
+            return f"Operator 1 {plan.name}: {len(plan.bundles)} blocks that exist already"
+        if isinstance(plan, logical.Read) and isinstance(plan.datasource, RefsDatasource):
+            return f"Operator 1 {plan.datasource.get_name()}: blocks of refs, not read yet"
+        return ""
 
     def get_stats_summary(self, detail: bool = False) -> DatasetStatsSummary:
         """Return the statistics of the last run as numbers; without operators if it has not run. `detail` is

@@ -28,7 +28,7 @@ class Layout:
         label = None
         if self.label is not None:
             label = _column(table, self.label, self.label_dtype)
-            if self.unsqueeze_label and label.ndim == 1:
+            if self.unsqueeze_label:
                 label = label.unsqueeze(1)
         return self._features(table), label
 
@@ -53,7 +53,7 @@ class Layout:
         parts = [_column(table, name, dtype) for name in names]
         if len(parts) == 1 and not self.unsqueeze_features:
             return parts[0]
-        wide = [part.unsqueeze(1) if part.ndim == 1 else part for part in parts]
+        wide = [part.unsqueeze(1) if self.unsqueeze_features or part.ndim == 1 else part for part in parts]
         kind = wide[0].dtype
         for part in wide[1:]:
             kind = torch.promote_types(kind, part.dtype)

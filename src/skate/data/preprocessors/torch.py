@@ -26,7 +26,6 @@ class TorchVisionPreprocessor(ColumnPreprocessor):
 
     _result_form = "numpy"
     _is_fittable = False
-    _shown = ("columns", "torchvision_transform", "output_columns", "batched")
 
     def __init__(
         self,
@@ -38,6 +37,12 @@ class TorchVisionPreprocessor(ColumnPreprocessor):
         super().__init__(columns, output_columns)
         self.torchvision_transform = transform
         self.batched = batched
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(columns={self.columns!r}, output_columns={self.output_columns!r}, "
+            f"transform={self.torchvision_transform!r})"
+        )
 
     def _column(self, name: str, column: pa.ChunkedArray) -> Any:
         apply = self.torchvision_transform

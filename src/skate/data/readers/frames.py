@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -138,10 +139,17 @@ def from_torch(dataset: Any, local_read: bool = False) -> Dataset:
 
     A map-style dataset is read by several tasks, an iterable one by one task; with `local_read` on this machine.
     """
-    if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__") and not local_read:
+    is_stream = _is_stream(dataset)
+    if hasattr(dataset, "__getitem__") and hasattr(dataset, "__len__") and not local_read and not is_stream:
         return Dataset(Read(datasource=MapStyleDatasource("Torch", dataset, _item)))
     rows = dataset if hasattr(dataset, "__iter__") else _Indexed(dataset)
     return Dataset(Read(datasource=IterableDatasource("Torch", rows, _item, local_read), parallelism=1))
+
+
+def _is_stream(dataset: Any) -> bool:
+    """True for an `IterableDataset`: it inherits `__getitem__`, which raises."""
+    torch_data = sys.modules.get("torch.utils.data")
+    return torch_data is not None and isinstance(dataset, torch_data.IterableDataset)
 
 
 class _Indexed:
@@ -158,6 +166,10 @@ def _item(value: Any) -> dict[str, Any]:
     return {"item": value}
 
 
+class SeveralDatasets(DeprecationWarning, ValueError):
+    """A Hugging Face DatasetDict was given instead of one dataset of it."""
+
+
 def from_huggingface(
     dataset: Any,
     parallelism: int = -1,
@@ -167,14 +179,14 @@ def from_huggingface(
     """Create a dataset from a Hugging Face `Dataset` (its table unchanged) or `IterableDataset` (read as a stream
     by one task).
 
-    Raises ValueError for a DatasetDict, which holds several.
+    Raises SeveralDatasets for a DatasetDict.
     """
     blocks = parallelism if override_num_blocks is None else override_num_blocks
     if isinstance(dataset, dict):
         names = ", ".join(map(repr, dataset))
         first = next(iter(dataset), "train")
-        raise ValueError(
-            f"this is a DatasetDict with the splits {names}; pass one of them, such as dataset[{first!r}]"
+        raise SeveralDatasets(
+            f"You provided a Hugging Face DatasetDict with the splits {names}; pass one of them, such as dataset[{first!r}]"
         )
     if hasattr(dataset, "with_format") and hasattr(dataset, "num_rows"):
         table = dataset.with_format("arrow")[:]

@@ -79,6 +79,8 @@ def read_parquet(
 
 
 def _read_parquet(given: dict[str, Any], arrow: dict[str, Any]) -> Dataset:
+    if "partitioning" in (arrow.get("dataset_kwargs") or {}):
+        raise ValueError("dataset_kwargs cannot have 'partitioning'; pass partitioning=... to read_parquet")
     function = arrow.pop("_block_udf", None)
     batches = arrow.pop("to_batches_kwargs", None) or {}
     given["arrow_parquet_args"] = arrow | batches

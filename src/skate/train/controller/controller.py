@@ -100,8 +100,8 @@ class Controller:
         self._messages: dict[Any, int] = {}
         self._logged_late: set[tuple[str, int]] = set()
         self._checked_capacity_at = 0.0
-        #: Ranks that request checkpoints with their validations: the number of the sync point, and their deadline.
-        self._waiting_for_checkpoints: list[tuple[int, float]] = []
+        #: Ranks that request checkpoints with their validations, each with the number of its question and its deadline.
+        self._waiting_for_checkpoints: list[tuple[int, int, float]] = []
         #: The description of the last failure, and the nodes lost with it, with their ranks.
         self._text = ""
         self._lost: dict[str, list[int]] = {}
@@ -187,8 +187,11 @@ class Controller:
                 Session(place, run.folder, stamp, latest, shards[place.world_rank], run.config)
                 for place in group.places
             ]
+            # A program that has not imported datasets has no settings for them, and its workers need none.
+            contexts = sys.modules.get("skate.data.context")
             for session in sessions:
                 session.checkpoints = self.history.reported()
+                session.data_context = contexts and contexts.DataContext.get_current()
             group.set_up(sessions, run.backend)
             self._training = {
                 worker.train.remote(run.function, run.config, run.backend.train_func_context): rank
@@ -243,7 +246,7 @@ class Controller:
         waiting = [*self._training, *self._messages]
         if self.validations.ref is not None:
             waiting.append(self.validations.ref)
-        until = min((each for _, each in self._waiting_for_checkpoints), default=float("inf"))
+        until = min((each for *_, each in self._waiting_for_checkpoints), default=float("inf"))
         seconds = max(0.0, min(_LOOK_SECONDS, until - time.monotonic()))
         ready, _ = skate.wait(waiting, num_returns=1, timeout=seconds)
         failures: list[tuple[int, Exception]] = []
@@ -273,6 +276,11 @@ class Controller:
         """Process the messages of a rank."""
         attempt, now = self.machine.attempt, time.monotonic()
         for _, kind, number, what in messages:
+            if kind == "question":
+                self._waiting_for_checkpoints.append(
+                    (rank, number, float("inf") if what is None else now + what)
+                )
+                continue
             self.watchers.spans.arrived(rank, kind, number)
             is_relaxed = isinstance(what, Announced)
             arrive = partial(self.machine.arrived, rank, kind, number, what, now, is_relaxed)
@@ -397,11 +405,6 @@ class Controller:
 
     def _meet(self, action: machines.Release) -> None:
         assert self.group is not None
-        if isinstance(action.value, tuple) and action.value[:1] == ("checkpoints",):
-            seconds = action.value[1]
-            until = float("inf") if seconds is None else time.monotonic() + seconds
-            self._waiting_for_checkpoints.append((action.number, until))
-            return
         self.watchers.spans.released("collective", action.number)
         value = action.value
         if isinstance(value, Announced):
@@ -413,12 +416,11 @@ class Controller:
         if not self._waiting_for_checkpoints or self.group is None:
             return
         now, still = time.monotonic(), []
-        for number, until in self._waiting_for_checkpoints:
+        for rank, number, until in self._waiting_for_checkpoints:
             if self.validations.open and now < until:
-                still.append((number, until))
-                continue
-            for worker in self.group.workers:
-                worker.release.remote("collective", number, self.history.reported())
+                still.append((rank, number, until))
+            else:
+                self.group.workers[rank].release.remote("question", number, self.history.reported())
         self._waiting_for_checkpoints = still
 
     # -- the clock

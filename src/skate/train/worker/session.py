@@ -73,21 +73,23 @@ class Session:
         #: Background reports that have not been processed yet, and the last one that has.
         self._background: set[int] = set()
         self._newest = -1
-        self._counts = {"report": 0, "collective": 0}
+        self._counts = {"report": 0, "collective": 0, "question": 0}
         self._pool: ThreadPoolExecutor | None = None
         self._uploads: deque[Future[None]] = deque()
         self._ended = ""
         self._over = False
         self.checkpoints: list[Any] = []
+        #: The driver's settings for datasets, None if it has not used any.
+        self.data_context: Any = None
 
     def __reduce__(self) -> Any:
         given = (self.place, self.folder, self.stamp, self.latest, self.shards, self.config)
-        return _made, (*given, self.controlled, self.checkpoints)
+        return _made, (*given, self.controlled, self.checkpoints, self.data_context)
 
     # -- messages to and from the controller
 
     def next_number(self, kind: str) -> int:
-        """Return the number of the next sync point of a kind; all ranks count alike."""
+        """Return the number of the next sync point of a kind, which all ranks count alike, or of the next question."""
         with self._lock:
             number = self._counts[kind]
             self._counts[kind] = number + 1
@@ -126,7 +128,7 @@ class Session:
             self._lock.notify_all()
 
     def await_release(self, kind: str, number: int) -> Any:
-        """Wait until all ranks have reached a sync point.
+        """Wait until all ranks have reached a sync point, or a question is answered.
 
         Raises:
             RuntimeError: the run was ended meanwhile.
@@ -176,9 +178,10 @@ class Session:
 
 
 def _made(*given: Any) -> Session:
-    *fields, checkpoints = given
+    *fields, checkpoints, data_context = given
     session = Session(*fields)
     session.checkpoints = checkpoints
+    session.data_context = data_context
     return session
 
 
@@ -188,6 +191,8 @@ _current: list[Session | None] = [None]
 def begin(session: Session) -> None:
     """Make this process the given worker."""
     _current[0] = session
+    if session.data_context is not None:
+        type(session.data_context)._set_current(session.data_context)
 
 
 def leave() -> None:

@@ -156,7 +156,7 @@ def get_all_reported_checkpoints(
     """Return the existing checkpoints of the run as `ReportedCheckpoint`s: oldest first, or worst first if they
     are ranked.
 
-    Waits for uploads in progress.
+    Waits for uploads in progress, but not for other ranks.
 
     Args:
         consistency_mode: COMMITTED returns written checkpoints; VALIDATED waits for validations in progress as well.
@@ -174,9 +174,9 @@ def get_all_reported_checkpoints(
         )
     session.await_background()
     if consistency_mode is CheckpointConsistencyMode.VALIDATED and session.controlled:
-        number = session.next_number("collective")
-        session.send("sync", "collective", number, ("checkpoints", timeout_s))
-        return list(session.await_release("collective", number))
+        number = session.next_number("question")
+        session.send("sync", "question", number, timeout_s)
+        return list(session.await_release("question", number))
     return list(session.checkpoints)
 
 

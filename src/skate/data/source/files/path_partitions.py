@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
@@ -59,7 +60,7 @@ class Partitioning:
                 "Directory partitioning requires a corresponding list of partition key field names: give field_names to "
                 "Partitioning('dir', ...)"
             )
-        self.base_dir = self.base_dir or ""
+        self.base_dir = os.fspath(self.base_dir or "")
         self.field_types = self.field_types or {}
         for name, kind in self.field_types.items():
             if kind not in _ARROW_TYPES:

@@ -15,6 +15,7 @@ from skate.data.block import concat, rows_of
 from skate.data.block.accessor import BlockAccessor
 from skate.data.context import DataContext
 from skate.data.source.datasink import Datasink, SaveMode, TaskContext, WriteResult
+from skate.data.source.files import streams
 from skate.data.source.files.filename_provider import FilenameProvider
 from skate.data.source.files.filesystems import renames, resolve
 from skate.data.source.files.output import write_file
@@ -129,11 +130,27 @@ class FileDatasink(Datasink[Any]):
     def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> list[str]:
         raise NotImplementedError
 
-    def _put(self, name: str, write: Callable[[Any], None]) -> str:
+    def open_output_stream(self, path: str) -> pa.NativeFile:
+        """Open a file to write to. A subclass that overrides this opens each file itself, under its final name."""
+        return self.filesystem.open_output_stream(path, **self.open_stream_args)
+
+    def _put(self, name: str, write: Callable[[Any], None], is_repeatable: bool = False) -> str:
+        """Write a file; a function that can be called again is, after transient errors."""
         where = self.make_directory()
         path = f"{where}/{name}" if where else name
-        write_file(self.filesystem, path, self.open_stream_args, self._retried, write)
+        put = functools.partial(self._put_once, path, write)
+        if is_repeatable:
+            streams.retried(put, self._retried)
+        else:
+            put()
         return path
+
+    def _put_once(self, path: str, write: Callable[[Any], None]) -> None:
+        if type(self).open_output_stream is FileDatasink.open_output_stream:
+            write_file(self.filesystem, path, self.open_stream_args, self._retried, write)
+            return
+        with self.open_output_stream(path) as file:
+            write(file)
 
     def _name_of_block(self, block: Any, ctx: TaskContext, block_index: int) -> str:
         provider = self.filename_provider
@@ -177,15 +194,18 @@ class BlockBasedFileDatasink(FileDatasink):
     def write_block(self, block: BlockAccessor, block_index: int, ctx: TaskContext) -> str:
         """Write a block as a file of its own."""
         name = self._name_of_block(block.to_block(), ctx, block_index)
-        return self._put(name, lambda file: self.write_block_to_file(block, file))
+        return self._put(name, functools.partial(self.write_block_to_file, block), True)
 
     def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> list[str]:
         written = []
         for index, run in enumerate(runs_of_one_schema(blocks)):
             first = next(run)
             name = self._name_of_block(first, ctx, index)
-            write = functools.partial(self.write_tables, chained(first, run))
-            written.append(self._put(name, write))
+            if type(self).write_tables is BlockBasedFileDatasink.write_tables:
+                whole = BlockAccessor.for_block(concat(chained(first, run)))
+                written.append(self._put(name, functools.partial(self.write_block_to_file, whole), True))
+            else:
+                written.append(self._put(name, functools.partial(self.write_tables, chained(first, run))))
         return written
 
 
@@ -203,7 +223,7 @@ class RowBasedFileDatasink(FileDatasink):
             name = self.filename_provider.get_filename_for_row(
                 row, self.write_uuid, ctx.task_idx, block_index, number
             )
-            written.append(self._put(name, functools.partial(self.write_row_to_file, row)))
+            written.append(self._put(name, functools.partial(self.write_row_to_file, row), True))
         return written
 
     def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> list[str]:

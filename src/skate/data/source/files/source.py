@@ -404,8 +404,10 @@ def _of_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _check_same(table: pa.Table, name: str, value: Any, path: str) -> None:
     """Raise unless a column that the path also has agrees with the path's value."""
+    kind = table.schema.field(name).type
+    same = {str(value), str(_of_type(pa.array([value]), kind)[0].as_py())}
     for stored in table.column(name).unique().to_pylist():
-        if stored is not None and str(stored) != str(value):
+        if stored is not None and str(stored) not in same:
             raise ValueError(
                 f"{path}: column {name!r} has the value {stored!r} in the file and {value!r} in the path"
             )

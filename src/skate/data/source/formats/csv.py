@@ -161,7 +161,7 @@ class CSVDatasource(FileBasedDatasource):
         except pa.ArrowInvalid as error:
             f.seek(begin)
             if f.read(end - begin).strip():
-                raise named(error, piece.path) from None
+                raise _invalid(error, piece.path) from None
         except KeyError as error:
             raise _unknown(error, piece.path) from None
 
@@ -206,7 +206,12 @@ class CSVDatasource(FileBasedDatasource):
                 pacsv.read_csv(pa.BufferReader(data), **self._csv_options(options))
             except pa.ArrowInvalid as found:
                 error = found
-        return named(error, path)
+        return _invalid(error, path)
+
+
+def _invalid(error: BaseException, path: str) -> BaseException:
+    made: BaseException = pa.ArrowInvalid(f"Failed to read CSV file: {named(error, path)}")
+    return made
 
 
 def _copied(options: pacsv.ReadOptions) -> pacsv.ReadOptions:

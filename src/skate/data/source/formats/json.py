@@ -122,6 +122,8 @@ class JSONDatasource(FileBasedDatasource):
                         return
                 where = f", line {line + number}" if line is not None else ""
                 raise ValueError(f"{path}{where}: {_error_text(error)}: {each.strip()[:80]!r}") from None
+            if self._only_lines and isinstance(value, list):
+                value = {str(at): item for at, item in enumerate(value)}
             yield _row(value, path, None if line is None else line + number)
 
     def _array(self, head: bytes, f: pa.NativeFile, path: str) -> Iterator[pa.Table]:

@@ -151,9 +151,11 @@ class _OpenFiles:
         name = sink._name_of_block(table, self._ctx, number)
         if sink.write_uuid not in name:
             raise ValueError(
-                f"Write UUID {sink.write_uuid!r} missing from filename template {name!r}, so one file could "
-                "overwrite another; the FilenameProvider must include its `write_uuid` in the names"
+                f"Write UUID {sink.write_uuid!r} missing from filename template {name!r}. This could result in files "
+                "being overwritten. Modify your FileNameProvider implementation to include the `write_uuid` in the names"
             )
+        if "parquet" not in name:
+            name = f"{name}.parquet"
         where = sink.make_directory(directory)
         output = Output(sink.filesystem, f"{where}/{name}", sink.open_stream_args, sink._retried)
         self.written.append(f"{where}/{name}")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import fnmatch
 import io
 import json
+import os
 import pickle
 import re
 import tarfile
@@ -21,7 +22,15 @@ from skate.data.source.files.sink import BlockBasedFileDatasink, rows_in
 from skate.data.source.files.source import FileBasedDatasource
 from skate.installed import require
 
+#: Environment variable that allows reading pickles.
+_TRUST = "RAY_DATA_WEBDATASET_ALLOW_UNSAFE_DESERIALIZATION"
+_REFUSED = (
+    "Refusing to unpickle a member, because a pickle can run any code; for files that you trust, set "
+    f"{_TRUST}=1, or pass decoder=a function of a sample"
+)
 _SAMPLES_AT_ONCE = 32
+#: Fields of every sample: its key and its file.
+_NAMED = 2
 #: Files of more bytes in all are decoded by workers from the start: decoding takes far longer than reading.
 _DECODED_HERE = 1 << 20
 _IMAGES = frozenset({"jpg", "jpeg", "png", "ppm", "pgm", "pbm", "pnm"})
@@ -45,6 +54,7 @@ class WebDatasetDatasource(FileBasedDatasource):
         )
         self._verbose = given["verbose_open"]
         self._expand = given["expand_json"]
+        self._is_trusted = os.environ.get(_TRUST, "0").lower() in ("1", "true")
         super().__init__(paths, **options)
         self._APART = bool(self._decoders) and sum(each.size or 0 for each in self._files) > _DECODED_HERE
 
@@ -57,7 +67,12 @@ class WebDatasetDatasource(FileBasedDatasource):
         waiting: list[dict[str, Any]] = []
         for sample in self._samples(f, path):
             for decoder in self._decoders:
-                sample = decode(sample, path) if decoder in (True, "") else _called(decoder, sample)
+                if decoder in (True, ""):
+                    sample = decode(sample, path, self._is_trusted)
+                elif decoder == "PIL":
+                    sample = decode(sample, path, self._is_trusted, as_image=True)
+                else:
+                    sample = _called(decoder, sample)
             if self._expand and isinstance(sample.get("json"), dict):
                 entries = sample.pop("json")
                 sample = {**sample, **entries}
@@ -83,9 +98,9 @@ class WebDatasetDatasource(FileBasedDatasource):
                     if not key or not suffix:
                         continue
                     if current is None or current["__key__"] != key:
-                        if current is not None and len(current) > 1:
+                        if current is not None and len(current) > _NAMED:
                             yield current
-                        current = {"__key__": key}
+                        current = {"__key__": key, "__url__": path}
                     if suffix in current:
                         raise ValueError(f"{path} has two members {name!r}")
                     if _chosen(suffix, self._suffixes):
@@ -93,7 +108,7 @@ class WebDatasetDatasource(FileBasedDatasource):
                         current[suffix] = content.read() if content is not None else b""
         except tarfile.TarError as error:
             raise ValueError(f"{path} cannot be read as a tar file: {error}") from None
-        if current is not None and len(current) > 1:
+        if current is not None and len(current) > _NAMED:
             yield current
 
     def _renamed(self, name: str) -> str:
@@ -137,15 +152,23 @@ def split_name(name: str) -> tuple[str, str]:
     return f"{directory}{separator}{stem}" if stem else "", suffix
 
 
-def decode(sample: dict[str, Any], path: str = "") -> dict[str, Any]:
-    """Decode the members of a sample by their extensions."""
+def decode(
+    sample: dict[str, Any], path: str = "", is_trusted: bool = False, as_image: bool = False
+) -> dict[str, Any]:
+    """Decode the members of a sample by their extensions.
+
+    Args:
+        path: the file that the sample is from, for errors.
+        is_trusted: unpickle members, which can run any code.
+        as_image: decode images to `PIL.Image.Image`, not to arrays.
+    """
     made: dict[str, Any] = {}
     for name, value in sample.items():
         if name.startswith("__") or not isinstance(value, bytes):
             made[name] = value
             continue
         try:
-            made[name] = _decoded(name.rpartition(".")[2].lower(), value)
+            made[name] = _decoded(name.rpartition(".")[2].lower(), value, is_trusted, as_image)
         except ImportError:
             raise
         except Exception as error:  # decoders raise various errors for invalid bytes
@@ -153,7 +176,7 @@ def decode(sample: dict[str, Any], path: str = "") -> dict[str, Any]:
     return made
 
 
-def _decoded(kind: str, value: bytes) -> Any:
+def _decoded(kind: str, value: bytes, is_trusted: bool, as_image: bool) -> Any:
     if kind in _TEXTS:
         return value.decode()
     if kind in _NUMBERS:
@@ -162,15 +185,24 @@ def _decoded(kind: str, value: bytes) -> Any:
         return json.loads(value)
     if kind in _IMAGES:
         image = require("PIL.Image", "images in read_webdataset", "pillow")
-        return np.array(image.open(io.BytesIO(value)))
+        opened = image.open(io.BytesIO(value))
+        return opened if as_image else np.array(opened)
     if kind in ("npy", "npz"):
         loaded = np.load(io.BytesIO(value), allow_pickle=False)
         return dict(loaded) if kind == "npz" else loaded
     if kind in ("pt", "pth"):
-        return require("torch", "members .pt in read_webdataset").load(io.BytesIO(value), weights_only=True)
+        load = require("torch", "members .pt in read_webdataset").load
+        try:
+            return load(io.BytesIO(value), weights_only=not is_trusted)
+        except pickle.UnpicklingError as error:
+            if is_trusted:
+                raise
+            raise ValueError(f"{_REFUSED}; without its code, the member does not load: {error}") from None
     if kind in ("mp", "msgpack", "msg"):
         return require("msgpack", "members .mp in read_webdataset").unpackb(value)
     if kind in ("pkl", "pickle", "pyd"):
+        if not is_trusted:
+            raise ValueError(_REFUSED)
         return pickle.loads(value)
     return value
 
@@ -251,4 +283,11 @@ def _chosen(name: str, wanted: Any) -> bool:
         return True
     if callable(wanted):
         return bool(wanted(name))
-    return any(fnmatch.fnmatch(name, pattern) for pattern in wanted)
+    return any(_fits(name, pattern) for pattern in wanted)
+
+
+def _fits(name: str, pattern: str) -> bool:
+    """True if a suffix, with the dot before it, matches a pattern; one without wildcards may leave the dot out."""
+    if "*" in pattern or "?" in pattern:
+        return fnmatch.fnmatch(f".{name}", pattern)
+    return pattern in (name, f".{name}")
