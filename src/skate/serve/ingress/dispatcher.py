@@ -150,7 +150,9 @@ class Dispatcher:
     def _without_replicas(self, key: Key, route: Route, deployment: DeploymentEntry) -> Decision:
         if deployment.failed:
             return Reject(
-                503, f"the application {route.app!r} could not be deployed", deployment.retry_after_s
+                503,
+                f"the application {route.app!r} is unavailable, because it could not be deployed",
+                deployment.retry_after_s,
             )
         if not deployment.been_ready:
             return Reject(503, f"the application {route.app!r} is being deployed; try again in a moment", 1)

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 
 def release(children: set[Any] | None, failed: bool) -> None:
-    """Forget the handle calls of a request that has ended; cancel them if it failed."""
+    """Forget the handle calls of a request that has ended; cancel them if it failed or was cancelled."""
     if children:
-        if failed:
+        if failed or _cancelled():
             for each in list(children):
                 each.cancel()
         children.clear()
+
+
+def _cancelled() -> bool:
+    """Return True if the current request was cancelled, even if its code has caught the CancelledError."""
+    task = asyncio.current_task()
+    return hasattr(task, "cancelling") and task.cancelling() > 0  # from Python 3.11 on

@@ -90,7 +90,7 @@ class Servable:
         if self.is_function:
             return Method(self.object, name)  # by any name, as in Ray
         call = getattr(self.object, name, None)
-        if call is None or (name == "__call__" and not hasattr(type(self.object), name)):
+        if call is None or (name == "__call__" and not callable(self.object)):
             import difflib  # only errors need it
 
             known = [
@@ -98,7 +98,7 @@ class Servable:
                 for each in dir(self.object)
                 if not each.startswith("_") and callable(getattr(self.object, each))
             ]
-            if hasattr(type(self.object), "__call__"):  # noqa: B004
+            if any("__call__" in vars(each) for each in type(self.object).__mro__):
                 known.append("__call__")
             near = difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
