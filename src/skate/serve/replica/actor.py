@@ -17,7 +17,7 @@ from skate.serve import context, tracing
 from skate.serve.exceptions import RequestNotAcceptedError
 from skate.serve.identity import DeploymentID, ReplicaID
 from skate.serve.replica import figures
-from skate.serve.replica.child_calls import release
+from skate.serve.replica.child_calls import release_of_task
 from skate.serve.replica.concurrency_limiter import ConcurrencyLimiter
 from skate.serve.replica.order import Order
 from skate.serve.replica.servable import Servable
@@ -184,7 +184,7 @@ class Replica:
             if span is not None:
                 span.end(sys.exc_info()[1])
             if around.children:
-                release(around.children, failed)
+                release_of_task(around.children, failed)
 
     async def stream(self, meta: tuple[str, ...], /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         """Handle one streaming request of a handle."""
@@ -211,7 +211,7 @@ class Replica:
             if span is not None:
                 span.end(sys.exc_info()[1])
             if around.children:
-                release(around.children, failed)
+                release_of_task(around.children, failed)
 
     def _over(self, method: str, seconds: float, failed: bool) -> None:
         self.limiter.leave(seconds, failed)
