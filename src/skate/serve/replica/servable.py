@@ -36,8 +36,12 @@ class Method:
             plain = plain.func
         if not inspect.isroutine(plain):
             plain = getattr(plain, "__call__", plain)  # noqa: B004 (an object with a method of that name)
-        self.is_generator = inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain)
-        self.is_async = inspect.iscoroutinefunction(plain) or inspect.isasyncgenfunction(plain)
+        batched = getattr(
+            plain, "_is_async_generator", False
+        )  # a plain function, which must be called in the loop
+        yields = batched or inspect.isasyncgenfunction(plain)
+        self.is_generator = yields or inspect.isgeneratorfunction(plain)
+        self.is_async = yields or inspect.iscoroutinefunction(plain)
         try:
             parameters = inspect.signature(call).parameters
             self.takes_request = bool(parameters)
