@@ -218,3 +218,21 @@ def test_code_that_catches_its_cancellation(deploy: Deploy) -> None:
     ray.get(ended.wait.remote(), timeout=30)  # also the request that it has sent and does not wait for
     with pytest.raises(RequestCancelledError):
         response.result(timeout_s=20)
+
+
+class Kept:
+    def get(self, *names: str) -> list[str | None]:
+        return [os.environ.get(name) for name in names]
+
+
+def test_shared_actors_have_the_environment_of_the_replicas(deploy: Deploy) -> None:
+    own = {"runtime_env": {"env_vars": {"SECOND": "own"}}}
+    shared = [{"name": "kept", "actor_class": ray.remote(Kept), "actor_options": own}]
+    environment = {"env_vars": {"FIRST": "of the replicas", "SECOND": "of the replicas"}}
+
+    @serve.deployment(ray_actor_options={"num_cpus": 0, "runtime_env": environment}, deployment_actors=shared)
+    class Sharing:
+        async def __call__(self, *_: Any) -> Any:
+            return await serve.get_deployment_actor("kept").get.remote("FIRST", "SECOND")
+
+    assert deploy(Sharing.bind()).remote().result(timeout_s=30) == ["of the replicas", "own"]
