@@ -361,10 +361,14 @@ def _check_serializable(func_or_class: Callable[..., Any]) -> None:
     try:
         pickler.dumps(func_or_class)
     except Exception as error:  # pickling may raise anything
-        from skate.wire.culprit import describe, find_culprits  # only errors need it
+        import io  # only errors need these
+
+        from skate.util import inspect_serializability
 
         shown = getattr(func_or_class, "__name__", repr(func_or_class))
-        why = describe(find_culprits(func_or_class, shown), shown)
+        out = io.StringIO()
+        inspect_serializability(func_or_class, shown, print_file=out)
+        why = out.getvalue()
         raise TypeError(
             f"Could not serialize the deployment {shown}, which was found to be non-serializable: {error}\n{why}"
         ) from error

@@ -1,4 +1,4 @@
-"""What callers see of replicas that start, fail or end, and of requests that are cancelled."""
+"""Replicas that start, fail or end, and requests that are cancelled, as their callers see them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_status_lists_the_deployments_of_the_newest_run(deploy: Deploy) -> None:
             return "old"
 
         async def __del__(self) -> None:
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0.2)  # its end takes a moment
 
     @serve.deployment(**LIGHT)
     def new(*_: Any) -> str:
@@ -189,7 +189,7 @@ class Waiting:
     async def __call__(self, begun: Any, ended: Any) -> str:
         try:
             await begun.send.remote()
-            await asyncio.sleep(100)
+            await asyncio.sleep(100)  # until it is cancelled
         except asyncio.CancelledError:
             await ended.send.remote()
         return "caught"
@@ -203,7 +203,7 @@ class Around:
     async def __call__(self, begun: Any, ended: Any) -> str:
         self.inner.remote(begun, ended)
         try:
-            await asyncio.sleep(100)
+            await asyncio.sleep(100)  # until it is cancelled
         except asyncio.CancelledError:
             return "caught, too"
         return "not cancelled"
