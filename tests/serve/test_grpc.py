@@ -14,6 +14,8 @@ from skate.serve.request_router import RequestRouter
 
 grpc = pytest.importorskip("grpc")
 
+from skate.serve.generated import serve_pb2, serve_pb2_grpc  # noqa: E402  (they need grpc)
+
 LIGHT: dict[str, Any] = {"ray_actor_options": {"num_cpus": 0}}
 
 
@@ -52,7 +54,8 @@ def channel() -> Iterator[Any]:
         two.bind(("127.0.0.1", 0))
         http_port, grpc_port = one.getsockname()[1], two.getsockname()[1]
     skate.init(num_cpus=4, log_to_driver=False)
-    options = {"port": grpc_port, "grpc_servicer_functions": [add_echo]}
+    ready = "ray.serve.generated.serve_pb2_grpc.add_UserDefinedServiceServicer_to_server"
+    options = {"port": grpc_port, "grpc_servicer_functions": [add_echo, ready]}
     serve.start(http_options={"port": http_port}, grpc_options=options)
     serve.run(Echo.bind("one"), name="one", route_prefix="/one")
     serve.run(Echo.bind("two"), name="two", route_prefix="/two")
@@ -79,6 +82,27 @@ def test_serve_16_an_unknown_application(channel: Any) -> None:
     with pytest.raises(grpc.RpcError) as caught:
         channel.unary_unary("/demo.Echo/Echo")(b"", metadata=(("application", "nobody"),), timeout=20)
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+@serve.deployment(**LIGHT)
+class Ready:
+    def __call__(self, message: Any) -> Any:
+        return serve_pb2.UserDefinedResponse(greeting=f"hello {message.name}", num_x2=2 * message.num)
+
+    def Streaming(self, message: Any) -> Iterator[Any]:  # noqa: N802
+        for number in range(message.num):
+            yield serve_pb2.UserDefinedResponse(num_x2=number)
+
+
+def test_the_service_that_comes_with_serve(channel: Any) -> None:
+    serve.run(Ready.bind(), name="ready", route_prefix=None)
+    stub = serve_pb2_grpc.UserDefinedServiceStub(channel)
+    message = serve_pb2.UserDefinedMessage(name="you", num=3)
+    to_it = {"metadata": (("application", "ready"),), "timeout": 20}
+    answer = stub.__call__(message, **to_it)
+    assert (answer.greeting, answer.num_x2) == ("hello you", 6)
+    assert [each.num_x2 for each in stub.Streaming(message, **to_it)] == [0, 1, 2]
+    serve.delete("ready")
 
 
 class Second(RequestRouter):

@@ -20,6 +20,7 @@ from skate.serve.controller.machine import Machine
 from skate.serve.controller.records import STARTING
 from skate.serve.controller.route_publisher import table_of
 from skate.serve.controller.states import ApplicationStatus, ReplicaState
+from skate.serve.routing.table import Table
 
 
 class World:
@@ -45,7 +46,7 @@ class World:
         self.open += actions
         self.machine.check()
         self.memories.append(pickle.dumps(self.machine))
-        places = table_of(self.machine, 0, dict.fromkeys(self.living, object())).deployments.get(KEY)
+        places = table_of(self.machine, Table(), dict.fromkeys(self.living, object())).deployments.get(KEY)
         for place in () if places is None else places.entries:
             assert place.replica not in self.ended, f"{place.replica} is routed to, and has ended"
         if self.record is not None:

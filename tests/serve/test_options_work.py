@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -15,6 +16,7 @@ import skate
 from skate import serve
 from skate.serve import config_loader
 from skate.serve.request_router import RequestRouter
+from skate.serve.routing import watch
 from skate.serve.schema import ServeDeploySchema
 from skate.util.placement_group import placement_group_table
 from tests.conformance.waiting import Gate, Tally, wait_for
@@ -371,3 +373,31 @@ def test_a_replica_is_chosen_first(port: int) -> None:
 
     differ, same, again = serve.run(Chooses.bind(Who.bind()), route_prefix=None).remote().result(timeout_s=30)
     assert differ and same and "choose again" in again
+
+
+@serve.deployment(**LIGHT)
+class Holding:
+    @serve.multiplexed(max_num_models_per_replica=1)
+    async def model(self, name: str) -> str:
+        return name
+
+    async def __call__(self, request: Any) -> str:
+        await self.model(serve.get_multiplexed_model_id())
+        return str(serve.get_replica_context().replica_tag)
+
+
+def test_a_request_over_http_goes_to_a_replica_with_its_model(port: int) -> None:
+    def ask() -> str:
+        headers = {"Serve-Multiplexed-Model-Id": "m"}
+        with urlopen(Request(f"http://127.0.0.1:{port}/", headers=headers), timeout=30) as answer:
+            return str(answer.read().decode())
+
+    serve.run(Holding.bind())
+    first = ask()
+    wait_for(
+        lambda: any(entry.models for entry in watch.current().table.deployments["default", "Holding"].entries)
+    )
+    serve.run(Holding.options(num_replicas=3).bind())
+    assert {ask() for _ in range(12)} == {first}, (
+        "each has a connection of its own, which any replica may accept"
+    )

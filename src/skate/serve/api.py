@@ -188,7 +188,7 @@ def run(
     if _local_testing_mode:
         from skate.serve.local_testing_mode import run_locally  # runs in this process
 
-        return run_locally(target, name)
+        return run_locally(target, name, logging_config)
     one = RunTarget(target, name, route_prefix, logging_config, external_scaler_enabled)
     options = None
     if host is not None or port is not None:
@@ -226,7 +226,7 @@ def run_many(
     if _local_testing_mode:
         from skate.serve.local_testing_mode import run_locally  # imported only if used
 
-        return [run_locally(each.target, each.name) for each in targets]
+        return [run_locally(each.target, each.name, each.logging_config) for each in targets]
     names = [each.name for each in targets]
     if len(set(names)) < len(names):
         raise RayServeException(f"two applications have the same name: {names}; use unique names")

@@ -8,7 +8,7 @@ import functools
 import inspect
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from skate.serve import context
@@ -290,6 +290,21 @@ def _in_order(
     return tuple(bound.arguments[name] for name in wanted)
 
 
+async def _values_of(one: _Waiting) -> AsyncIterator[Any]:
+    """Yield the values of a call's stream."""
+    assert one.queue is not None
+    try:
+        while True:
+            got = await one.queue.get()
+            if got is _END:
+                return
+            if isinstance(got, BaseException):
+                raise got
+            yield got[0]
+    finally:
+        one.future.cancel()
+
+
 def _wrapped(function: Any, settings: _Settings) -> Any:
     parameters = list(inspect.signature(function).parameters)
     is_method = bool(parameters) and parameters[0] == "self"
@@ -320,21 +335,11 @@ def _wrapped(function: Any, settings: _Settings) -> Any:
     if inspect.isasyncgenfunction(function):
 
         @functools.wraps(function)
-        async def stream(*args: Any, **kwargs: Any) -> Any:
-            one = take(args, kwargs)
-            assert one.queue is not None
-            try:
-                while True:
-                    got = await one.queue.get()
-                    if got is _END:
-                        return
-                    if isinstance(got, BaseException):
-                        raise got
-                    yield got[0]
-            finally:
-                one.future.cancel()
+        def stream(*args: Any, **kwargs: Any) -> Any:
+            return _values_of(take(args, kwargs))  # it joins a batch now, not when it is first read
 
         made: Any = stream
+        made._is_async_generator = True
     else:
 
         @functools.wraps(function)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from skate import lazy_loader
+from skate.serve.code import pickler
 from skate.serve.config.actors import ACTOR_OPTIONS, actor_options
 from skate.serve.config.autoscaling import AutoscalingConfig
 from skate.serve.config.deployment import (
@@ -355,6 +356,24 @@ def together(config: DeploymentConfig, actor: dict[str, Any]) -> None:
         )
 
 
+def _check_serializable(func_or_class: Callable[..., Any]) -> None:
+    """Raise TypeError, which names what is wrong inside it, if a class or a function cannot be sent to a replica."""
+    try:
+        pickler.dumps(func_or_class)
+    except Exception as error:  # pickling may raise anything
+        import io  # only errors need these
+
+        from skate.util import inspect_serializability
+
+        shown = getattr(func_or_class, "__name__", repr(func_or_class))
+        out = io.StringIO()
+        inspect_serializability(func_or_class, shown, print_file=out)
+        why = out.getvalue()
+        raise TypeError(
+            f"Could not serialize the deployment {shown}, which was found to be non-serializable: {error}\n{why}"
+        ) from error
+
+
 def make(
     func_or_class: Callable[..., Any] | Application,
     name: str | DEFAULT,
@@ -371,6 +390,7 @@ def make(
         )
     if name is DEFAULT.VALUE:
         name = getattr(func_or_class, "__name__", type(func_or_class).__name__)
+    _check_serializable(func_or_class)
     replica = ReplicaConfig(func_or_class, (), {}, actor_options({}, given))
     version = None if version is DEFAULT.VALUE else version
     config = configured(DeploymentConfig(), given)

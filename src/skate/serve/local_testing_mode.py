@@ -13,6 +13,7 @@ from typing import Any
 
 from skate.serve import context
 from skate.serve.code import pickler
+from skate.serve.config.deployment import LoggingConfig
 from skate.serve.deployment import Application, Deployment
 from skate.serve.graph import build
 from skate.serve.handle.handle import DeploymentHandle
@@ -196,10 +197,13 @@ class _Making:
         return _Local((self.app_name, bound.name), servable, bound._config, place)
 
 
-def run_locally(app: Application, name: str) -> DeploymentHandle:
+def run_locally(app: Application, name: str, logging_config: Any = None) -> DeploymentHandle:
     """Create all deployments of an application in this process; return a handle to its ingress. Raises as
-    `serve.run` does.
+    `serve.run` does. Of the settings of logging, only the level applies.
     """
+    if logging_config is not None:
+        level = LoggingConfig.model_validate(logging_config).log_level
+        logging.getLogger(LOGGER).setLevel(level)
     build(app, name, "/")
     found: DeploymentHandle = _Making(name).handle_of(app)
     return found

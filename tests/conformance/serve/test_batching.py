@@ -12,6 +12,18 @@ from ray import serve
 LIGHT: dict[str, Any] = {"ray_actor_options": {"num_cpus": 0}}
 
 
+@serve.deployment(**LIGHT)
+class Holding:
+    @serve.batch(max_batch_size=2, batch_wait_timeout_s=1000)
+    async def counted(self, values: list[int]) -> Any:
+        for each in range(2):
+            yield [(each, value) for value in values]
+
+    async def one_after_the_other(self) -> list[Any]:
+        first, second = self.counted(1), self.counted(2)  # a full batch, before anything is read
+        return [[each async for each in first], [each async for each in second]]
+
+
 @serve.deployment(max_ongoing_requests=100, **LIGHT)
 class Batches:
     def __init__(self) -> None:
@@ -202,3 +214,12 @@ def test_multiplexed_needs_async() -> None:
         @serve.multiplexed
         def load(name: str) -> str:
             return name
+
+
+def test_streams_join_a_batch_when_they_are_called(server: str) -> None:
+    handle = serve.run(Holding.bind(), name="holding", route_prefix=None)
+    try:
+        found = handle.one_after_the_other.remote().result(timeout_s=30)
+    finally:
+        serve.delete("holding")
+    assert found == [[(0, 1), (1, 1)], [(0, 2), (1, 2)]]

@@ -258,7 +258,7 @@ CANNOT_BE: list[tuple[Callable[[], Any], type[BaseException], str]] = [
     (
         lambda: gRPCOptions(grpc_servicer_functions=["no.such.f"]).grpc_servicer_func_callable,
         ModuleNotFoundError,
-        "",
+        "no.such.f can't be imported!",
     ),
     (
         lambda: gRPCOptions(grpc_servicer_functions=["json:nothing"]).grpc_servicer_func_callable,

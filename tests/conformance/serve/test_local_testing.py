@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -317,3 +318,19 @@ def test_many_applications() -> None:
 def test_what_is_no_application(target: Any) -> None:
     with pytest.raises(TypeError, match="`serve.run` expects an `Application` returned by `Deployment.bind"):
         serve.run(target, _local_testing_mode=True)
+
+
+def test_the_level_of_the_log() -> None:
+    @serve.deployment
+    class Level:
+        def __call__(self) -> int:
+            return logging.getLogger("ray.serve").level
+
+    logger = logging.getLogger("ray.serve")
+    before = logger.level
+    try:
+        settings = {"log_level": "WARNING"}
+        handle = serve.run(Level.bind(), logging_config=settings, _local_testing_mode=True)
+        assert handle.remote().result() == logging.WARNING
+    finally:
+        logger.setLevel(before)

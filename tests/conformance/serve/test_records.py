@@ -199,6 +199,10 @@ APP = {"name": "a", "import_path": "a:b"}
         ({}, "Field required"),
         ({"applications": 5}, "Input should be a valid list"),
         ({"applications": [APP, APP]}, "Found multiple configs for application"),
+        (
+            {"applications": [{**APP, "name": name, "route_prefix": None} for name in ("one", "two") * 2]},
+            "one[^{]*two",
+        ),
         ({"applications": [APP, {**APP, "name": "b"}]}, "Found duplicate applications for route prefix"),
         ({"applications": [{**APP, "name": ""}]}, "Application names must be nonempty"),
         ({"applications": [{**APP, "host": "x"}]}, 'Host "x" is set in the config for application `a`'),
@@ -226,6 +230,7 @@ def test_files_that_cannot_be(given: Any, complaint: str) -> None:
         {"applications": [APP], "target_capacity": 50},
         {"applications": [APP], "proxy_location": "HeadOnly", "http_options": {"host": "1.2.3.4", "port": 5}},
         {"applications": [{**APP, "deployments": [{"name": "D", "num_replicas": 2}]}]},
+        {"applications": [{**APP, "deployments": [{"name": "D", "placement_group_bundles": [{"GPU": 1}]}]}]},
     ],
 )
 def test_files_that_can_be(given: Any) -> None:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     _Parts = tuple[type, tuple[Any, ...], dict[str, Any], dict[str, Any]]
 
 
+_INPUT_FAILED = "  At least one of the input arguments for this task could not be computed, so "
+
+
 class RayError(Exception):
     """Base class of all errors that Skate itself raises."""
 
@@ -130,10 +133,7 @@ class RayTaskError(RayError):
 
         It names the process where an exception of user code was raised, and else `pid` and `ip`.
         """
-        text = (
-            "  At least one of the input arguments for this task could not be computed, so "
-            f"{function_name} was not run:\n"
-        )
+        text = f"{_INPUT_FAILED}{function_name} was not run:\n"
         text += "\n".join("  " + line for line in _text_of(upstream).splitlines())
         if isinstance(upstream, RayTaskError):
             # The twin of a user's exception may shadow these names with its own fields.
@@ -142,6 +142,12 @@ class RayTaskError(RayError):
                 function_name, text, origin.cause, pid=origin.pid, ip=origin.ip, submit_site=submit_site
             )
         return cls(function_name, text, upstream, pid=pid, ip=ip, submit_site=submit_site)
+
+    @property
+    def input_failed(self) -> bool:
+        """True if the task did not run, because one of its arguments failed."""
+        origin = getattr(self, "_origin", self)  # the twin of a user's exception may shadow these names
+        return str(origin.traceback_str).startswith(_INPUT_FAILED)
 
     def as_instanceof_cause(self) -> RayTaskError:
         """Return a fresh exception that is an instance of this class and of the cause's class.

@@ -127,7 +127,12 @@ class gRPCOptions(Checked):
         """
         from skate.serve.code.import_path import load  # imported only for gRPC
 
-        found = [load(each) if isinstance(each, str) else each for each in self.grpc_servicer_functions]
+        found = []
+        for each in self.grpc_servicer_functions:
+            try:
+                found.append(load(each) if isinstance(each, str) else each)
+            except ModuleNotFoundError as error:
+                raise ModuleNotFoundError(f"{each} can't be imported! {error}", name=error.name) from None
         for each, named in zip(found, self.grpc_servicer_functions, strict=True):
             if not callable(each):
                 raise ValueError(

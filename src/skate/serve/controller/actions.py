@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skate.serve.config.deployment import DeploymentConfig
+from skate.serve.context import ReplicaRank
 from skate.serve.controller.records import Key
 
 
@@ -24,7 +25,7 @@ class Configure:
     key: Key
     replica: str
     config: DeploymentConfig
-    rank: int
+    place: ReplicaRank
 
 
 @dataclass(frozen=True)

@@ -348,6 +348,7 @@ class Controller:
         self.tracing = state["tracing"]
         self.location, self.deployed = state["location"], state["deployed"]
         self.table.version = newest.version + 1
+        self.table.populated = newest.populated
         if state["listens"]:
             boxes = [
                 entry.mailbox
@@ -403,7 +404,7 @@ class Controller:
         living |= {record.target.version for record in self.machine.each()}
         self.codes = {version: code for version, code in self.codes.items() if version in living}
         self.pool.shared.forget(living)
-        self.table = table_of(self.machine, self.table.version + 1, self.pool.actors)
+        self.table = table_of(self.machine, self.table, self.pool.actors)
         self.table.memory = (_packed(memory), self.codes)
         published, self._published = self._published, asyncio.Event()
         published.set()

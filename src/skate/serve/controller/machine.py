@@ -12,6 +12,7 @@ from typing import Any
 from skate.resources import Resources
 from skate.serve.controller.actions import Action, Check, Configure, Start, Stop
 from skate.serve.controller.gang import gangs
+from skate.serve.controller.ranks import close_gaps
 from skate.serve.controller.records import (
     RECOVERING,
     RUNNING,
@@ -24,6 +25,7 @@ from skate.serve.controller.records import (
     ReplicaRecord,
     Target,
     in_gangs,
+    starts_allowed,
     wanted_of,
 )
 from skate.serve.controller.states import (
@@ -34,8 +36,6 @@ from skate.serve.controller.states import (
 
 #: A replica is replaced after this many failed health checks in a row.
 HEALTH_FAILURES_MAX = 3
-#: The number of attempts for a start whose process died without an exception.
-CRASHES_MAX = 3
 BACKOFF_SECONDS_MAX = 64.0
 _Trigger = DeploymentStatusTrigger
 
@@ -170,9 +170,7 @@ class Machine:
             record.message = f"a replica could not start: {error}"
             record.trigger = _Trigger.REPLICA_STARTUP_FAILED
             record.next_start = now + min(2.0 ** (record.failures - 1), BACKOFF_SECONDS_MAX)
-            retries = record.target.config.max_constructor_retry_count
-            allowed = (CRASHES_MAX if crashed else 1) if retries is None else retries
-            if not record.proven and record.failures >= allowed:
+            if not record.proven and record.failures >= starts_allowed(record, one, crashed):
                 record.given_up = True
                 record.status = DeploymentStatus.DEPLOY_FAILED
             elif record.proven:
@@ -296,6 +294,9 @@ class Machine:
                     missing = min(missing, target.per_node * self.nodes - len(record.replicas))
                 for _ in range(missing // gangs.size_of(target.config)):
                     actions += self._start(record, now)
+        for one in close_gaps(record):
+            one.state = UPDATING
+            actions.append(Configure(record.key, one.id, target.config, one.place))
         self._set_healthy(record)
         return actions
 
@@ -307,7 +308,7 @@ class Machine:
                 one.config = record.target.config
                 if changed:
                     one.state = UPDATING
-                    actions.append(Configure(record.key, one.id, record.target.config, one.rank))
+                    actions.append(Configure(record.key, one.id, record.target.config, one.place))
         return actions
 
     def _shrink(self, record: DeploymentRecord, current: list[ReplicaRecord], now: float) -> list[Action]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from skate.resources import Resources
 from skate.serve.config.deployment import DeploymentConfig
-from skate.serve.context import GangContext
+from skate.serve.context import GangContext, ReplicaRank
 from skate.serve.controller.autoscaler import Scaler, bounded, share_of
 from skate.serve.controller.states import DeploymentStatus, DeploymentStatusTrigger, ReplicaState
 
@@ -16,6 +16,10 @@ STARTING, RUNNING, UPDATING = ReplicaState.STARTING, ReplicaState.RUNNING, Repli
 STOPPING, RECOVERING = ReplicaState.STOPPING, ReplicaState.RECOVERING
 #: States in which a replica takes requests.
 SERVING = (RUNNING, UPDATING, RECOVERING)
+#: The number of attempts for a start whose process died without an exception.
+CRASHES_MAX = 3
+#: The number of attempts for each wanted replica, if a constructor raises while other replicas start.
+STARTS_PER_REPLICA_MAX = 3
 
 
 @dataclass
@@ -37,6 +41,15 @@ class ReplicaRecord:
     #: Its place in its gang, or None.
     gang: GangContext | None = None
     stats: dict[str, Any] = field(default_factory=dict)
+    #: The ranks that depend on its node. They are valid once `placed` is True.
+    node_rank: int = 0
+    local_rank: int = 0
+    placed: bool = False
+
+    @property
+    def place(self) -> ReplicaRank:
+        """Its ranks."""
+        return ReplicaRank(self.rank, self.node_rank, self.local_rank)
 
 
 @dataclass
@@ -169,3 +182,14 @@ def in_gangs(config: DeploymentConfig, number: int) -> int:
     scaling = config.autoscaling_config
     over = scaling is not None and more > scaling.max_replicas
     return more - gang.gang_size if over else more
+
+
+def starts_allowed(record: DeploymentRecord, one: ReplicaRecord, crashed: bool) -> int:
+    """Return the number of failed starts after which a deployment is given up, when `one` has just failed."""
+    retries: int | None = record.target.config.max_constructor_retry_count
+    if retries is not None:
+        return retries
+    # While others may still succeed, an exception is not yet known to be a mistake of the code.
+    if any(each.version == one.version for each in record.living()):
+        return STARTS_PER_REPLICA_MAX * record.want
+    return CRASHES_MAX if crashed else 1

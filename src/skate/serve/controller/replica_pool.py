@@ -12,6 +12,7 @@ from skate.serve.controller import clock, spread
 from skate.serve.controller.actions import Action, Check, Configure, Start, Stop
 from skate.serve.controller.gang.gang_groups import GangGroups
 from skate.serve.controller.ports import ControllerPort
+from skate.serve.controller.ranks import assign_to_node
 from skate.serve.controller.records import SERVING, STARTING, DeploymentRecord, Key, ReplicaRecord
 from skate.serve.controller.shared_actors import SharedActors
 from skate.serve.identity import NAMESPACE, REPLICA_PREFIX, DeploymentID, ReplicaID
@@ -78,7 +79,8 @@ class ReplicaPool:
                 return  # it was stopped meanwhile
             actor = self._make(record, one)
             self.actors[action.replica] = actor
-            info = await actor.start.remote()
+            assign_to_node(record, one, await actor.node.remote(), len(spread.nodes()) == 1)
+            info = await actor.start.remote(one.place)
         except Exception as error:  # the constructor may raise anything, or there may be no room for it
             crashed = isinstance(error, _DIED) and not isinstance(error, RayTaskError)
             self._end(action.replica)
@@ -111,7 +113,6 @@ class ReplicaPool:
             code=code if isinstance(code, bytes) else skate.get(code),
             version=one.version,
             config=one.config,
-            rank=one.rank,
             gang=one.gang,
             world_size=record.want,
             http=http,
@@ -201,7 +202,7 @@ class ReplicaPool:
     async def _configure(self, action: Configure) -> None:
         error = None
         try:
-            await self.actors[action.replica].reconfigure.remote(action.config, action.rank)
+            await self.actors[action.replica].reconfigure.remote(action.config, action.place)
         except Exception as raised:  # a user's reconfigure may raise anything
             error = Failure.of(raised)
         self._report("configured", action.key, action.replica, error)

@@ -10,8 +10,8 @@ from skate.serve.controller.records import DeploymentRecord
 from skate.serve.routing.table import DeploymentEntry, ReplicaEntry, Route, Table
 
 
-def table_of(machine: Machine, version: int, actors: dict[str, Any]) -> Table:
-    """Build the current table."""
+def table_of(machine: Machine, before: Table, actors: dict[str, Any]) -> Table:
+    """Build the current table, which follows `before`."""
     deployments = {}
     routes = []
     for app in machine.apps.values():
@@ -24,7 +24,8 @@ def table_of(machine: Machine, version: int, actors: dict[str, Any]) -> Table:
             target = app.deployments[app.ingress].target
             routes.append(Route(app.name, app.route_prefix, app.ingress, target.asgi, target.docs_path))
     routes.sort(key=lambda route: -len(route.prefix))
-    return Table(version, deployments, tuple(routes))
+    populated = before.populated or bool(routes)
+    return Table(before.version + 1, deployments, tuple(routes), populated=populated)
 
 
 def _entry_of(record: DeploymentRecord, actors: dict[str, Any]) -> DeploymentEntry:

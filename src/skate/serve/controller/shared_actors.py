@@ -34,8 +34,14 @@ class SharedActors:
         app, deployment = record.key
         context = {"app": app, "deployment": deployment, "actor": config.name, "version": version}
         options = dict(config.actor_options)
-        environment = dict(options.pop("runtime_env", None) or {})
-        variables = {**(environment.get("env_vars") or {}), DEPLOYMENT_ACTOR_VARIABLE: json.dumps(context)}
+        of_replicas = record.target.actor["ray_actor_options"].get("runtime_env") or {}
+        own = options.pop("runtime_env", None) or {}
+        environment = {**of_replicas, **own}
+        variables = {
+            **(of_replicas.get("env_vars") or {}),
+            **(own.get("env_vars") or {}),
+            DEPLOYMENT_ACTOR_VARIABLE: json.dumps(context),
+        }
         cls: Any = config.get_actor_class()
         return cls.options(
             name=deployment_actor_name(app, deployment, version, config.name),

@@ -30,7 +30,7 @@ def status(controller: ControllerPort) -> ServeStatus:
             record.target.name: DeploymentStatusOverview(
                 record.status, record.trigger, record.counts(), message_of(record)
             )
-            for record in app.deployments.values()
+            for record in _listed(app)
         }
         apps[app.name] = ApplicationStatusOverview(
             machine.status_of(app), app_message(machine, app), clock.shown(app.since), deployments
@@ -40,6 +40,11 @@ def status(controller: ControllerPort) -> ServeStatus:
     if controller.keeper is not None:
         proxies = dict.fromkeys((node, *_serving_nodes(controller)), ProxyStatus.HEALTHY)
     return ServeStatus(proxies=proxies, applications=apps, target_capacity=machine.capacity)
+
+
+def _listed(app: ApplicationRecord) -> list[DeploymentRecord]:
+    """Return the deployments of an application, without those that it no longer has and whose replicas are ending."""
+    return [record for record in app.deployments.values() if app.deleting or not record.deleting]
 
 
 def message_of(record: DeploymentRecord) -> str:
@@ -160,7 +165,7 @@ def _application(machine: Machine, app: ApplicationRecord, controller: Controlle
         "deployed_app_config": controller.deployed.get(app.name),
         "source": app.source,
         "external_scaler_enabled": app.external_scaler,
-        "deployments": {record.target.name: _deployment(record) for record in app.deployments.values()},
+        "deployments": {record.target.name: _deployment(record) for record in _listed(app)},
         "deployment_topology": {
             "app_name": app.name,
             "ingress_deployment": app.ingress,
@@ -173,7 +178,7 @@ def _application(machine: Machine, app: ApplicationRecord, controller: Controlle
                     ],
                     "is_ingress": record.target.ingress,
                 }
-                for record in app.deployments.values()
+                for record in _listed(app)
             },
         },
     }

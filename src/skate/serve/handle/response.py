@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from typing import Any
 
 import skate
-from skate.exceptions import ActorDiedError, TaskCancelledError
+from skate.exceptions import ActorDiedError, RayTaskError, TaskCancelledError
 from skate.serve.exceptions import RayServeException, RequestCancelledError, RequestNotAcceptedError
 from skate.serve.routing.call import Call
 from skate.serve.routing.router import Router, stop
@@ -28,6 +28,8 @@ class _Answer:
         self._router = router
         #: True if it had already ended when it was cancelled.
         self._ended_before = False
+        #: True if its ref was handed out, so that it must outlive this object.
+        self._handed_out = False
 
     @property
     def request_id(self) -> str:
@@ -90,6 +92,16 @@ class _Answer:
                 pass
         return self._call.ref is ref or self._call.cancelled
 
+    def _explained(self, error: Exception) -> Exception:
+        """Return the error to raise: another one if the request was not begun, because an argument of it has failed."""
+        if not (isinstance(error, RayTaskError) and error.input_failed):
+            return error
+        name = self._router.key[1]
+        return RayServeException(
+            f"The request to deployment {name!r} was not begun, because the actor that computes one of its arguments has "
+            f"died: {error}"
+        )
+
     def _not_in_a_loop(self, skip: bool) -> None:
         if skip:
             return
@@ -134,15 +146,19 @@ class DeploymentResponse(_Answer):
         while True:
             ref = call.ref if call.ref is not None else await self._sent_async()
             try:
-                return await ref
+                value = await ref
             except asyncio.CancelledError:
                 self.cancel()
                 raise
             except TaskCancelledError:
                 raise RequestCancelledError(self.request_id) from None
-            except _NOT_ANSWERED:
+            except _NOT_ANSWERED as error:
                 if self._has_died(ref):
-                    raise
+                    raise self._explained(error) from error
+            else:
+                if call.cancelled and not self._ended_before:  # its code caught the CancelledError
+                    raise RequestCancelledError(self.request_id)
+                return value
 
     def result(self, *, timeout_s: float | None = None, _skip_asyncio_check: bool = False) -> Any:
         """Wait up to `timeout_s` seconds for the response, and return it.
@@ -156,12 +172,16 @@ class DeploymentResponse(_Answer):
             if until is not None:
                 timeout_s = max(0.0, until - time.monotonic())
             try:
-                return skate.get(ref, timeout=timeout_s)
+                value = skate.get(ref, timeout=timeout_s)
             except TaskCancelledError:
                 raise RequestCancelledError(self.request_id) from None
-            except _NOT_ANSWERED:
+            except _NOT_ANSWERED as error:
                 if self._has_died(ref):
-                    raise
+                    raise self._explained(error) from error
+            else:
+                if self._call.cancelled and not self._ended_before:
+                    raise RequestCancelledError(self.request_id)
+                return value
 
     async def _to_object_ref(self) -> Any:
         """Return the ref of the response."""
@@ -229,6 +249,19 @@ class DeploymentResponseGenerator(_Answer):
             "`DeploymentResponseGenerator` doesn't support `.result()`. Iterate over it, or do not set stream=True"
         )
 
+    async def _to_object_ref_gen(self) -> Any:
+        """Return the generator of refs of the values."""
+        self._handed_out = True
+        return await self._sent_async()
+
+    def _to_object_ref_gen_sync(
+        self, _timeout_s: float | None = None, _allow_running_in_asyncio_loop: bool = False
+    ) -> Any:
+        """Return the generator of refs of the values."""
+        self._not_in_a_loop(_allow_running_in_asyncio_loop)
+        self._handed_out = True
+        return self._sent(_timeout_s)
+
     def __await__(self) -> Any:
         raise TypeError(
             "`DeploymentResponseGenerator` cannot be awaited directly. Use `async for`, or `await response.__anext__()`"
@@ -236,7 +269,9 @@ class DeploymentResponseGenerator(_Answer):
 
     def __del__(self) -> None:
         call = getattr(self, "_call", None)
-        if call is not None and not call.cancelled and call.ref is not None and not call.ref.is_finished():
+        if call is None or self._handed_out:
+            return
+        if not call.cancelled and call.ref is not None and not call.ref.is_finished():
             try:
                 self.cancel()
             except Exception:  # the interpreter may be shutting down

@@ -286,7 +286,10 @@ async def _text(send: Send, status: int, text: str, headers: Iterable[tuple[byte
 async def system_path(table: Table, path: str, send: Send) -> None:
     """Answer a request for one of Serve's own paths."""
     if path == "/-/healthz":
-        await _text(send, 200, "success")
+        if table.populated:
+            await _text(send, 200, "success")
+        else:
+            await _text(send, 503, "Route table is not populated yet.")
     elif path == "/-/metrics":
         try:
             text = await watch.current().controller.metrics.remote()

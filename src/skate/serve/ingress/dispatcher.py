@@ -57,6 +57,8 @@ class Dispatcher:
         self.draining = False
         #: True if all routes lead here, so that requests need not be inspected.
         self.only_own = False
+        #: True if a replica has loaded a model, so that the models that requests name matter.
+        self.has_models = False
         #: True if a new request would have to wait here.
         self.full: Callable[[], bool] = lambda: False
         self.queued: Callable[[Key], int] = lambda key: 0
@@ -65,7 +67,12 @@ class Dispatcher:
     def update(self, table: Table) -> None:
         """Apply a new table."""
         self.table = table
-        self.only_own = all(self.own == (route.app, route.ingress) for route in table.routes)
+        self.has_models = any(
+            entry.models for deployment in table.deployments.values() for entry in deployment.entries
+        )
+        self.only_own = not self.has_models and all(
+            self.own == (route.app, route.ingress) for route in table.routes
+        )
         living = {
             entry.replica: entry
             for deployment in table.deployments.values()
@@ -78,18 +85,38 @@ class Dispatcher:
             if name not in self._views:
                 self._views[name] = View(entry.pid, entry.fd, entry.node, self.node)
 
-    def decide(self, path: str, tunneled: bool = False) -> Decision:
-        """Decide where a request for a path is served. One that came through a tunnel is served
-        where it came to, even if that replica is full."""
+    def decide(self, path: str, tunneled: bool = False, model: str = "") -> Decision:
+        """Decide where a request for a path is served: if it names a model, by a replica that has the model. One that came
+        through a tunnel is served where it came to, even if that replica is full."""
         if path.startswith("/-/"):
             return self._own_path(path, tunneled)
         route = self.table.match(path)
         if route is None:
             return HERE  # which answers 404
         key = (route.app, route.ingress)
+        holders = self._holders(key, model) if model else []
+        if holders:
+            if key == self.own and any(entry.replica == self.own_replica for entry in holders):
+                return HERE
+            return Transfer(self._ordered(holders), foreign=key != self.own)
         if key == self.own and not self.draining and not self.full():
             return HERE
         return self._choose(key, route, tunneled)
+
+    def _holders(self, key: Key, model: str) -> list[ReplicaEntry]:
+        """Return the replicas on this node that have a model, and room."""
+        deployment = self.table.deployments.get(key)
+        if deployment is None:
+            return []
+        return [
+            entry
+            for entry in deployment.entries
+            if model in entry.models
+            and entry.mailbox
+            and entry.node == self.node
+            and not self._is_stopped(entry)
+            and self._load(entry) < deployment.max_ongoing
+        ]
 
     def _own_path(self, path: str, tunneled: bool) -> Decision:
         """Decide for Serve's own paths: any process answers, but pages that need a key go to a process with the
@@ -150,7 +177,9 @@ class Dispatcher:
     def _without_replicas(self, key: Key, route: Route, deployment: DeploymentEntry) -> Decision:
         if deployment.failed:
             return Reject(
-                503, f"the application {route.app!r} could not be deployed", deployment.retry_after_s
+                503,
+                f"the application {route.app!r} is unavailable, because it could not be deployed",
+                deployment.retry_after_s,
             )
         if not deployment.been_ready:
             return Reject(503, f"the application {route.app!r} is being deployed; try again in a moment", 1)

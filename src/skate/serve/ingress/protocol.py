@@ -27,6 +27,7 @@ from skate.serve.ingress.request_head import (
     path_of,
     with_path,
 )
+from skate.serve.ingress.request_headers import model_of
 from skate.serve.ingress.write_buffer import WriteBuffer
 
 #: A connection that no process accepts is offered again, for two seconds in total.
@@ -233,7 +234,8 @@ class Gated(asyncio.Protocol):
         serving.heads.end(self)
         if is_absolute(head):
             head = with_path(head)
-        decision = serving.dispatcher.decide(path_of(head), "tunnel" in self.known)
+        model = model_of(head) if serving.dispatcher.has_models else ""
+        decision = serving.dispatcher.decide(path_of(head), "tunnel" in self.known, model)
         if decision is not HERE and self._dispose(decision, body):
             return False
         self._rest.take(length)

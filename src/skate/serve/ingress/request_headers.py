@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 
 from skate.serve import context
@@ -20,6 +21,9 @@ def _spellings(name: str) -> frozenset[bytes]:
 
 
 _MODEL = _spellings("serve_multiplexed_model_id")
+_MODEL_LINE = re.compile(
+    rb"\r\n(?:%s):[ \t]*([^\r\n]*?)[ \t]*\r\n" % b"|".join(sorted(_MODEL)), re.IGNORECASE
+)
 _SESSION = _spellings(os.environ.get(SESSION_SETTING) or "x-session-id")
 _TRACE = b"traceparent"
 _TIME_LIMIT = b"x-request-timeout-seconds"
@@ -28,6 +32,12 @@ NOTED = frozenset((REQUEST_HEADER, *_MODEL, *_SESSION, _TRACE, _TIME_LIMIT, _UNW
 
 Noted = list[tuple[bytes, bytes]]
 _new_tuple = tuple.__new__
+
+
+def model_of(head: bytes) -> str:
+    """Return the model that the head of a request names; empty if it names none."""
+    found = _MODEL_LINE.search(head)
+    return "" if found is None else found.group(1).decode("latin-1")
 
 
 def context_of(noted: Noted, prefix: str, order: Order, ids: Callable[[], str]) -> context.RequestContext:

@@ -17,7 +17,7 @@ from skate.serve import context, tracing
 from skate.serve.exceptions import RequestNotAcceptedError
 from skate.serve.identity import DeploymentID, ReplicaID
 from skate.serve.replica import figures
-from skate.serve.replica.child_calls import release
+from skate.serve.replica.child_calls import release_of_task
 from skate.serve.replica.concurrency_limiter import ConcurrencyLimiter
 from skate.serve.replica.order import Order
 from skate.serve.replica.servable import Servable
@@ -51,9 +51,15 @@ class Replica:
     def __repr__(self) -> str:
         return f"<replica {self.order.replica} of {self.order.name!r} in application {self.order.app!r}>"
 
-    async def start(self) -> dict[str, Any]:
+    async def node(self) -> str:
+        """Return the id of the node that it is on."""
+        node: str = skate.get_runtime_context().get_node_id()
+        return node
+
+    async def start(self, rank: context.ReplicaRank) -> dict[str, Any]:
         """Create the user's object; return the information that others need to reach it. Raise what its constructor raises."""
         order = self.order
+        self.rank = rank
         if order.surroundings is not None:
             order.surroundings.take_over()
         code, arguments, inside = pickle.loads(order.code)
@@ -66,7 +72,7 @@ class Replica:
             self.id,
             None,
             order.config,
-            context.ReplicaRank(order.rank),
+            self.rank,
             order.world_size,
             order.gang,
             order.version,
@@ -77,7 +83,7 @@ class Replica:
             await self._make_inner(*each)
         await servable.make(args, kwargs)
         place.servable_object = servable.object
-        await servable.reconfigure(order.config.user_config, context.ReplicaRank(order.rank))
+        await servable.reconfigure(order.config.user_config, self.rank)
         metadata = await servable.metadata()
         await servable.maybe("check_health")
         mailbox = b""
@@ -121,7 +127,7 @@ class Replica:
             ReplicaID(order.replica, DeploymentID(name, order.app)),
             None,
             config,
-            context.ReplicaRank(order.rank),
+            self.rank,
             order.world_size,
             order.gang,
             order.version,
@@ -178,7 +184,7 @@ class Replica:
             if span is not None:
                 span.end(sys.exc_info()[1])
             if around.children:
-                release(around.children, failed)
+                release_of_task(around.children, failed)
 
     async def stream(self, meta: tuple[str, ...], /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         """Handle one streaming request of a handle."""
@@ -205,7 +211,7 @@ class Replica:
             if span is not None:
                 span.end(sys.exc_info()[1])
             if around.children:
-                release(around.children, failed)
+                release_of_task(around.children, failed)
 
     def _over(self, method: str, seconds: float, failed: bool) -> None:
         self.limiter.leave(seconds, failed)
@@ -214,13 +220,13 @@ class Replica:
 
     # -- the controller
 
-    async def reconfigure(self, config: Any, rank: int) -> None:
+    async def reconfigure(self, config: Any, place: context.ReplicaRank) -> None:
         """Apply settings that do not require a new replica."""
         old = self.order.config
         self.order.config = config
         if config.max_ongoing_requests != old.max_ongoing_requests:
             self.limiter.resize(config.max_ongoing_requests)
-        found, place = context.current_replica(), context.ReplicaRank(rank)
+        found = context.current_replica()
         moved = found is not None and found.rank != place
         if found is not None:
             found._deployment_config = config

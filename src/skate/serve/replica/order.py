@@ -26,7 +26,6 @@ class Order:
     code: bytes
     version: str
     config: DeploymentConfig
-    rank: int
     world_size: int
     #: The replica's place in its gang, or None.
     gang: GangContext | None

@@ -36,8 +36,12 @@ class Method:
             plain = plain.func
         if not inspect.isroutine(plain):
             plain = getattr(plain, "__call__", plain)  # noqa: B004 (an object with a method of that name)
-        self.is_generator = inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain)
-        self.is_async = inspect.iscoroutinefunction(plain) or inspect.isasyncgenfunction(plain)
+        batched = getattr(
+            plain, "_is_async_generator", False
+        )  # a plain function, which must be called in the loop
+        yields = batched or inspect.isasyncgenfunction(plain)
+        self.is_generator = yields or inspect.isgeneratorfunction(plain)
+        self.is_async = yields or inspect.iscoroutinefunction(plain)
         try:
             parameters = inspect.signature(call).parameters
             self.takes_request = bool(parameters)
@@ -90,7 +94,7 @@ class Servable:
         if self.is_function:
             return Method(self.object, name)  # by any name, as in Ray
         call = getattr(self.object, name, None)
-        if call is None or (name == "__call__" and not hasattr(type(self.object), name)):
+        if call is None or (name == "__call__" and not callable(self.object)):
             import difflib  # only errors need it
 
             known = [
@@ -98,7 +102,7 @@ class Servable:
                 for each in dir(self.object)
                 if not each.startswith("_") and callable(getattr(self.object, each))
             ]
-            if hasattr(type(self.object), "__call__"):  # noqa: B004
+            if any("__call__" in vars(each) for each in type(self.object).__mro__):
                 known.append("__call__")
             near = difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""

@@ -69,6 +69,8 @@ class Table:
     #: The complete state of the controller, for its restart.
     memory: Any = None
     http: Any = None
+    #: True once there has been a route.
+    populated: bool = False
 
     def match(self, path: str) -> Route | None:
         """Return the route of a path, or None."""

@@ -126,7 +126,8 @@ class DeploymentSchema(Checked):
         given = self.given()
         actor = {name: value for name, value in given.items() if name in ACTOR_OPTIONS and value is not None}
         if "placement_group_bundles" in actor:
-            actor_options({}, actor)
+            # The code may ask for less than one CPU, so that a bundle without a CPU may be right.
+            actor_options({}, {"ray_actor_options": {"num_cpus": 0}, **actor})
         elif "placement_group_bundle_label_selector" in actor:
             raise ValueError(
                 "Setting bundle_label_selector is not allowed when placement_group_bundles is not provided. Set both, or "
@@ -296,10 +297,14 @@ _TWICE = {
 
 
 def _differ(what: str, named: str, names: list[str | None], of: str = "applications") -> None:
-    for at, name in enumerate(names):
-        if name is not None and name in names[:at]:
-            raise WrongField(
-                f"{_TWICE.get(what, '').format(name)}{what} must be unique, but number {names.index(name) + 1} and "
-                f"number {at + 1} of the {of} both have {name!r}",
-                (of, at, named),
-            )
+    again = [at for at, name in enumerate(names) if name is not None and name in names[:at]]
+    if again:
+        twice = '", "'.join(sorted({str(names[at]) for at in again}))
+        pairs = [
+            f"number {names.index(names[at]) + 1} and number {at + 1} of the {of} both have {names[at]!r}"
+            for at in again
+        ]
+        raise WrongField(
+            f"{_TWICE.get(what, '').format(twice)}{what} must be unique, but {', and '.join(pairs)}",
+            (of, again[0], named),
+        )
