@@ -151,7 +151,8 @@ class ActorDiedError(RayActorError):
             )
             super().__init__(cause.actor_id, text, actor_init_failed=True)
         elif isinstance(cause, ActorDeath):
-            super().__init__(cause.actor_id or None, cause.describe(), preempted=cause.preempted)
+            text = f"{cause.describe()}\n{self.BASE_ERROR_MSG}"
+            super().__init__(cause.actor_id or None, text, preempted=cause.preempted)
         else:
             super().__init__(None, cause or self.BASE_ERROR_MSG)
 

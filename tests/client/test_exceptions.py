@@ -155,7 +155,7 @@ def test_a_death_in_words():
     )
     error = exceptions.ActorDiedError(death)
     text = "The actor Counter (actor_id=ab, name='n', pid=4) is dead [RAY_KILL]: killed by ray.kill()"
-    assert str(error) == text
+    assert str(error).splitlines() == [text, exceptions.ActorDiedError.BASE_ERROR_MSG]
     assert (error.actor_id, error.actor_init_failed, error.preempted) == ("ab", False, False)
     assert "ActorDeath(actor_id='ab'" in repr(error.cause)
 

@@ -34,18 +34,21 @@ UNUSED_MAX = 256
 
 def pack_definition(definition: Any, name: str) -> tuple[bytes, list[Any], bytes]:
     """Pickle a function or class by value; return its bytes, the refs in it, and the key of the bytes."""
+    is_actor = isinstance(definition, type)
     try:
         blob, met = values.pack_function(definition)
     except Exception as error:  # whatever pickling raises, the cause is in the definition
         from skate.wire.culprit import explain
 
         raise TypeError(
-            f"{name} cannot be sent to a worker: {explain(definition, name)}\n({type(error).__name__}: {error})"
+            f"Could not serialize the {'actor class' if is_actor else 'function'} {name}, so it cannot be sent to a worker: "
+            f"{explain(definition, name)}\n({type(error).__name__}: {error})"
         ) from error
     if len(blob) > FUNCTION_BYTES_MAX:
+        what = f"actor {definition.__name__}" if is_actor else f"remote function {name}"
         raise ValueError(
-            f"the definition of {name} captures {len(blob) / 2**20:.0f} MiB, more than {FUNCTION_BYTES_MAX // 2**20} MiB; "
-            "put large values with ray.put() and pass the refs as arguments"
+            f"The {what} is too large: it captures {len(blob) / 2**20:.0f} MiB, more than "
+            f"{FUNCTION_BYTES_MAX // 2**20} MiB; put large values with ray.put() and pass the refs as arguments"
         )
     return blob, met, key_of(blob, stamp_of(definition))
 

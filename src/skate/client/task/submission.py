@@ -84,9 +84,12 @@ def unpicklable(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any],
             values.pack(value)
         except Exception:  # any failure marks the culprit
             return TypeError(
-                f"{label} of {name} cannot be sent to a worker: {explain(value, label)}\n({type(error).__name__}: {error})"
+                f"Could not serialize the argument: {label} of {name} cannot be sent to a worker: {explain(value, label)}\n"
+                f"({type(error).__name__}: {error})"
             )
-    return TypeError(f"the arguments of {name} cannot be sent to a worker: {type(error).__name__}: {error}")
+    return TypeError(
+        f"Could not serialize the arguments of {name}, so they cannot be sent to a worker: {type(error).__name__}: {error}"
+    )
 
 
 def call_site(depth: int) -> Any:

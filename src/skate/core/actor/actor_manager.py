@@ -267,7 +267,7 @@ class ActorManager:
         _, actor_id, no_restart = message
         actor = self.actors.actors.get(actor_id)
         if actor is not None:
-            text = "it was killed by ray.kill"
+            text = "The actor is dead because it was killed by `ray.kill`"
             if no_restart:
                 self.registry.actor_ends(actor, partial(self._end, actor, True, text, "RAY_KILL"))
             else:
@@ -323,7 +323,7 @@ class ActorManager:
         )
         if wanted_end or not again or environment is not None:
             if wanted_end:
-                text = "it exited on its own, or because it was no longer referenced"
+                text = "it exited on its own (exit_actor() is called, or sys.exit()), or was no longer referenced"
                 fields = {"message": text, "reason": "INTENDED_USER_EXIT", **self.here.location(worker.pid)}
                 self.die(actor, ("ActorDiedError", fields), calls)
             elif environment is not None:
