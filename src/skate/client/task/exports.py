@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.client.digest import blake2b
 from skate.client.task.options import placement_of, placement_request, resource_request
-from skate.core.resource.resources import UNIT, fits, format_request
+from skate.core.resource.resources import UNIT, fits
 from skate.protocol import messages as m
 from skate.protocol.fields import TemplateFields
 from skate.protocol.strategies import (
@@ -225,11 +225,11 @@ def _check_fits(group: Any, index: int, options: dict[str, Any], kind: str, name
     held = [{key: amount * UNIT for key, amount in bundle.items()} for bundle in bundles]
     if any(fits(request, each) for each in held):
         return
-    which = "no bundle of its placement group" if index < 0 else f"bundle {index} of its placement group"
+    wanted = {key: units // UNIT if units % UNIT == 0 else units / UNIT for key, units in request.items()}
+    which = "" if index < 0 else f" The call requests bundle {index} of them."
     raise ValueError(
-        f"Cannot schedule {name} with the placement group: {kind} {name} requests "
-        f"{format_request(request)}, and {which} has that much, so it cannot fit into any bundles for "
-        f"the placement group, {bundles}; request less, or create the group with a larger bundle"
+        f"Cannot schedule {name} with the placement group because the resource request {wanted} cannot fit into any bundles "
+        f"for the placement group, {bundles}.{which} Request less, or create the group with a larger bundle"
     )
 
 
