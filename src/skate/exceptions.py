@@ -130,9 +130,7 @@ class ActorDeath:
         if self.reason:
             text += f" [{self.reason}]"
         text += f": {self.error_message}" if self.error_message else "."
-        if self.preempted:
-            text += " Its machine was preempted with notice."
-        return text
+        return text + (" Its machine was preempted with notice." if self.preempted else "")
 
 
 class ActorDiedError(RayActorError):
