@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from skate.client.digest import blake2b
 from skate.client.task.options import placement_of, placement_request, resource_request
-from skate.core.resource.resources import UNIT, fits
+from skate.core.resource.resources import UNIT, fits, format_request
 from skate.protocol import messages as m
 from skate.protocol.fields import TemplateFields
 from skate.protocol.strategies import (
@@ -229,7 +229,8 @@ def _check_fits(group: Any, index: int, options: dict[str, Any], kind: str, name
     which = "" if index < 0 else f" The call requests bundle {index} of them."
     raise ValueError(
         f"Cannot schedule {name} with the placement group because the resource request {wanted} cannot fit into any bundles "
-        f"for the placement group, {bundles}.{which} Request less, or create the group with a larger bundle"
+        f"for the placement group, {bundles}.{which} Request less than {format_request(request)}, or create the group with a "
+        "larger bundle"
     )
 
 
