@@ -61,7 +61,6 @@ class RayActorError(RayError):
 
 
 #: Causes of an actor's death that its program did not intend.
-_UNEXPECTED = ("WORKER_DIED", "NODE_DIED")
 
 
 class ActorDeath:
@@ -121,14 +120,11 @@ class ActorDeath:
             facts.append(f"ip={self.node_ip_address}")
         if facts:
             who += f" ({', '.join(facts)})"
-        base = ActorDiedError.BASE_ERROR_MSG if self.reason in _UNEXPECTED else "The actor died."
-        text = f"{base} {who} {'died before it started' if self.never_started else 'is dead'}"
+        text = f"{who} {'died before it started' if self.never_started else 'is dead'}"
         if self.reason:
             text += f" [{self.reason}]"
         text += f": {self.error_message}" if self.error_message else "."
-        if self.preempted:
-            text += " Its machine was preempted with notice."
-        return text
+        return text + (" Its machine was preempted with notice." if self.preempted else "")
 
 
 class ActorDiedError(RayActorError):
@@ -147,7 +143,8 @@ class ActorDiedError(RayActorError):
             )
             super().__init__(cause.actor_id, text, actor_init_failed=True)
         elif isinstance(cause, ActorDeath):
-            super().__init__(cause.actor_id or None, cause.describe(), preempted=cause.preempted)
+            text = f"{self.BASE_ERROR_MSG} {cause.describe()}"
+            super().__init__(cause.actor_id or None, text, preempted=cause.preempted)
         else:
             super().__init__(None, cause or self.BASE_ERROR_MSG)
 

@@ -154,8 +154,8 @@ def test_a_death_in_words():
         "killed by ray.kill()", actor_id="ab", class_name="Counter", name="n", pid=4, reason="RAY_KILL"
     )
     error = exceptions.ActorDiedError(death)
-    text = "The actor died. The actor Counter (actor_id=ab, name='n', pid=4) is dead [RAY_KILL]: killed by ray.kill()"
-    assert str(error) == text
+    text = "The actor Counter (actor_id=ab, name='n', pid=4) is dead [RAY_KILL]: killed by ray.kill()"
+    assert str(error) == f"{exceptions.ActorDiedError.BASE_ERROR_MSG} {text}"
     assert (error.actor_id, error.actor_init_failed, error.preempted) == ("ab", False, False)
     assert "ActorDeath(actor_id='ab'" in repr(error.cause)
 

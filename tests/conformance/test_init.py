@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import pathlib
 import subprocess
@@ -166,6 +167,20 @@ def test_worker_niceness_comes_from_the_environment(script: Script) -> None:
         RAY_worker_niceness="7",
     )
     assert done.stdout.split() == ["7"], done.stderr
+
+
+def test_resources_and_the_score_of_workers_come_from_the_environment(script: Script) -> None:
+    done = script(
+        """
+        import json, ray
+        ray.init(START, num_cpus=1, resources={"a": 3, "b": 3})
+        found = ray.cluster_resources()
+        score = ray.remote(lambda: int(open("/proc/self/oom_score_adj").read()))
+        print(json.dumps([found["CPU"], found["a"], found["b"], found["c"], ray.get(score.remote())]))
+        """,
+        RAY_OVERRIDE_RESOURCES='{"a": 1, "c": 2, "CPU": 4}',
+    )
+    assert json.loads(done.stdout) == [4, 1, 3, 2, 1000], done.stderr
 
 
 def test_a_bundle_named_bundle_is_refused(cluster: None) -> None:

@@ -89,7 +89,8 @@ class Adder:
 def group(cluster: None) -> Any:
     from ray.util.actor_group import ActorGroup
 
-    return ActorGroup(Adder, num_actors=2, num_cpus_per_actor=0, init_args=(3,))
+    with pytest.warns(Warning, match="use ray.util.multiprocessing"):
+        return ActorGroup(Adder, num_actors=2, num_cpus_per_actor=0, init_args=(3,))
 
 
 def test_a_group_calls_all_its_actors(group: Any) -> None:
@@ -135,7 +136,7 @@ def test_a_group_starts_again_after_its_shutdown(group: Any) -> None:
 def test_a_group_refuses(cluster: None, given: dict[str, int], match: str) -> None:
     from ray.util.actor_group import ActorGroup
 
-    with pytest.raises(ValueError, match=match):
+    with pytest.raises(ValueError, match=match), pytest.warns(Warning):
         ActorGroup(Adder, **given)
 
 

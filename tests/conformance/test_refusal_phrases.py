@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import ray
-from ray.exceptions import GetTimeoutError
+from ray.exceptions import ActorDiedError, GetTimeoutError
 from ray.util import ActorPool
 from ray.util.queue import Empty, Full, Queue
 
@@ -39,6 +41,57 @@ def _inherit() -> None:
         pass
 
 
+def _unknown_option() -> None:
+    @ray.remote(nonsense=1)
+    class Strange:
+        pass
+
+
+def _captures_a_lock() -> None:
+    lock = threading.Lock()
+    ray.remote(lambda: lock).remote()
+
+
+def _actor_with_a_lock() -> None:
+    lock = threading.Lock()
+
+    class Locked:
+        def get(self) -> Any:
+            return lock
+
+    ray.remote(Locked).remote()
+
+
+def _captures_too_much() -> None:
+    large = bytes(100 * 2**20)
+    ray.remote(lambda: len(large)).remote()
+
+
+def _killed() -> None:
+    actor = Box.remote()
+    ray.get(actor.open.remote())
+    ray.kill(actor)
+    ray.get(actor.open.remote())
+
+
+def _exited() -> None:
+    @ray.remote(num_cpus=0)
+    class Leaver:
+        def leave(self) -> None:
+            ray.actor.exit_actor()
+
+    ray.get(Leaver.remote().leave.remote())
+
+
+def _exits() -> None:
+    @ray.remote(num_cpus=0)
+    class Crasher:
+        def crash(self) -> None:
+            os._exit(1)
+
+    ray.get(Crasher.remote().crash.remote())
+
+
 def _twice_in_a_pool() -> None:
     actor = Box.remote()
     ActorPool([actor]).push(actor)
@@ -46,6 +99,18 @@ def _twice_in_a_pool() -> None:
 
 CASES: list[tuple[Callable[[], Any], type[BaseException], str]] = [
     (_twice, ValueError, r"The name twice \(namespace=.*\) is already taken"),
+    (_twice, ValueError, r"Please use\s+a different name"),
+    (_captures_a_lock, TypeError, "Could not serialize the function"),
+    (_actor_with_a_lock, TypeError, "Could not serialize the actor class"),
+    (lambda: function.remote(threading.Lock()), TypeError, "Could not serialize the argument"),
+    (_captures_too_much, ValueError, "The remote function .* is too large"),
+    (lambda: ray.get(3), ValueError, "'object_refs' must either be an ObjectRef or a list of ObjectRefs"),
+    (lambda: ray.ObjectRef(b"short"), ValueError, "needs to have length"),
+    (_unknown_option, ValueError, "Invalid option keyword nonsense for actors"),
+    (_killed, ActorDiedError, "it was killed by `ray.kill"),
+    (_killed, ActorDiedError, "The actor died unexpectedly before finishing this task"),
+    (_exits, ActorDiedError, "The actor died unexpectedly before finishing this task"),
+    (_exited, ActorDiedError, "exit_actor"),
     (lambda: ray.get_actor(""), ValueError, "Please supply a non-empty value to get_actor"),
     (lambda: ray.get_actor(None), ValueError, "Please supply a non-empty value to get_actor"),
     (lambda: ray.get_actor("absent"), ValueError, "Failed to look up actor with name 'absent'"),

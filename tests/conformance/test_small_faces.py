@@ -9,6 +9,7 @@ import threading
 import pytest
 import ray
 from ray import exceptions
+from waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -181,3 +182,113 @@ def test_registered_serializer_is_used_for_an_exception_that_a_task_raises():
         assert caught.value.cause.field == 42
     finally:
         ray.util.deregister_serializer(Own)
+
+
+def test_stream_is_read_with_a_timeout(gate):
+    go = gate("go")
+
+    @ray.remote
+    def two():
+        yield 1
+        go.wait()
+        yield 2
+
+    stream = two.remote()
+    assert ray.get(stream._next_sync(timeout_s=60)) == 1
+    assert stream._next_sync(timeout_s=0).is_nil()
+    assert asyncio.run(stream._next_async(timeout_s=0)).is_nil()
+    assert not stream.next_ready()
+    go.open()  # the loop that waited has ended, and must not be woken
+    assert ray.get(asyncio.run(stream._next_async(timeout_s=60))) == 2
+    with pytest.raises(StopIteration):
+        stream._next_sync(timeout_s=60)
+    assert stream.is_finished()
+    assert not stream.next_ready()
+
+
+def test_yielded_tuples_become_one_ref_for_each_value():
+    @ray.remote(_num_objects_per_yield=2)
+    def pairs():
+        yield 1, [2]
+        yield 3, [4]
+
+    @ray.remote(_num_objects_per_yield=2)
+    def wrong():
+        yield 1, 2, 3
+
+    assert [ray.get(ref) for ref in pairs.remote()] == [1, [2], 3, [4]]
+    with pytest.raises(ray.exceptions.RayTaskError):
+        ray.get(next(wrong.remote()))
+
+
+def test_generators_of_an_actor_share_its_limit(tally):
+    made = tally("made")
+
+    @ray.remote(num_cpus=0, max_concurrency=2, _actor_generator_backpressure_num_objects=3)
+    class Source:
+        def numbers(self):
+            for number in range(4):
+                made.add()
+                yield number
+
+    source = Source.remote()
+    first, second = source.numbers.remote(), source.numbers.remote()
+    wait_for(lambda: made.count() == 3, what="three values of both")
+    assert first._next_sync(timeout_s=60).is_nil() is False
+    wait_for(lambda: made.count() == 4, what="another one for the one that was read")
+    del first  # it runs to its end, and takes no room from the other
+    assert [ray.get(ref) for ref in second] == [0, 1, 2, 3]
+
+
+def test_calls_with_arguments_in_variables():
+    @ray.remote(num_cpus=0)
+    class Sum:
+        def __init__(self, start, by=1):
+            self.total = start + by
+
+        def add(self, number, times=1):
+            return self.total + number * times
+
+    assert ray.get(task._remote((2,))) == 2
+    assert ray.get(task._remote(kwargs={"a": 3}, num_cpus=0)) == 3
+    assert task._remote(num_returns=0) is None
+    actor = Sum._remote(args=[1], kwargs={"by": 2}, name="sum")
+    assert ray.get(actor.add._remote([4], {"times": 2})) == 11
+    assert ray.get(ray.get_actor("sum").add._remote(args=[1], name="named")) == 4
+
+
+def test_decorator_of_calls():
+    def twice(submit):
+        def call(args, kwargs):
+            return submit([args[0], args[0]], {}), kwargs
+
+        return call
+
+    def decorated(function):
+        def run(*args):
+            return function(*args[:-2], args[-2] + args[-1])
+
+        run.__ray_invocation_decorator__ = twice
+        return run
+
+    @ray.remote
+    @decorated
+    def double(number):
+        return number
+
+    @ray.remote(num_cpus=0)
+    class Doubler:
+        @decorated
+        def double(self, number):
+            return number
+
+    @ray.remote(num_cpus=0)
+    def through(handle):
+        ref, rest = handle.double.remote(5, more=1)
+        return ray.get(ref), rest
+
+    ref, rest = double.remote(3, more=1)
+    assert (ray.get(ref), rest) == (6, {"more": 1})
+    ref, rest = Doubler.remote().double.options(name="twice").remote(4, more=2)
+    assert (ray.get(ref), rest) == (8, {"more": 2})
+    assert ray.get(through.remote(Doubler.remote())) == (10, {"more": 1})

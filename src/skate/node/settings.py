@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,6 +19,14 @@ _WITHOUT_EFFECT = {
     "logging_format", "logging_config", "enable_resource_isolation", "cgroup_path", "system_reserved_cpu",
     "system_reserved_memory", "proxy_server_url", "ignore_reinit_error",
 }  # fmt: skip
+#: Ray's variable for the resources of a node, and the settings that they replace.
+OVERRIDES = "RAY_OVERRIDE_RESOURCES"
+SETTINGS_OF = {
+    "CPU": "num_cpus",
+    "GPU": "num_gpus",
+    "memory": "_memory",
+    "object_store_memory": "object_store_memory",
+}
 #: Settings of a node, which a driver that joins it cannot change.
 OF_THE_NODE = (
     "num_cpus",
@@ -76,7 +85,11 @@ class Settings:
 
     @classmethod
     def of(cls, address: str | None, given: dict[str, Any]) -> Settings:
-        """Check the given settings and fill in the others. Raise TypeError and ValueError."""
+        """Check the given settings of a node and fill in the others. Raise TypeError and ValueError."""
+        return cls._of(address, _overridden(given))
+
+    @classmethod
+    def _of(cls, address: str | None, given: dict[str, Any]) -> Settings:
         _check_names(given)
         _check_address(address)
         cpus = _number("num_cpus", given.get("num_cpus"))
@@ -131,7 +144,7 @@ class Settings:
                     f"{name} is a setting of a node, but the node at {address} is already running; "
                     "leave it out, or pass it to `skate start` (for a cluster: to add_node())"
                 )
-        return cls.of("local", {name: value for name, value in given.items() if name not in OF_THE_NODE})
+        return cls._of("local", {name: value for name, value in given.items() if name not in OF_THE_NODE})
 
     def totals(self, is_head: bool = True) -> dict[str, int]:
         """Return the resources of the node, in units."""
@@ -229,6 +242,24 @@ def _labels(given: Any) -> dict[str, str]:
         if name.startswith("ray.io/node-id"):
             raise ValueError(f"labels cannot set {name!r}, because each node sets its own id there")
     return dict(given)
+
+
+def _overridden(given: dict[str, Any]) -> dict[str, Any]:
+    """Return the settings with the resources of RAY_OVERRIDE_RESOURCES in the place of those that were given.
+
+    The variable is JSON, such as ``{"CPU": 3, "licence": 2}``. Launchers of clusters set it for the nodes that they start.
+    """
+    text = os.environ.get(OVERRIDES)
+    if not text:
+        return given
+    try:
+        amounts = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f'{OVERRIDES} must be JSON, such as {{"CPU": 3}}, got {text!r} ({error})') from None
+    if not isinstance(amounts, dict):
+        raise ValueError(f'{OVERRIDES} must be a dict of amounts in JSON, such as {{"CPU": 3}}, got {text!r}')
+    settings = {setting: amounts.pop(name) for name, setting in SETTINGS_OF.items() if name in amounts}
+    return {**given, **settings, "resources": {**(given.get("resources") or {}), **amounts}}
 
 
 def _resources(given: Any) -> dict[str, float]:

@@ -81,6 +81,9 @@ class TemplateFields(CheckedTemplate, total=False):
     class_path: str
     streaming: bool
     backpressure: int
+    #: The limit of unread values of all generators of an actor.
+    actor_backpressure: int
+    per_yield: int
     retry_exceptions: Any
     max_task_retries: int | None
     method: str

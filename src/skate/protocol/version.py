@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 #: Increased with every change of a message: of its number, its fields or their meaning.
-VERSION: Final = 7
+VERSION: Final = 8
 
 
 def refusal(theirs: object, who: str) -> str:

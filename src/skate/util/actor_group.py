@@ -9,6 +9,7 @@ from typing import Any
 
 import skate
 from skate.exceptions import RayError
+from skate.util.annotations import Deprecated
 
 
 @dataclass
@@ -48,6 +49,10 @@ class ActorGroupMethod:
         return [getattr(each.actor, self._method_name).remote(*args, **kwargs) for each in self.actor_group]
 
 
+@Deprecated(
+    message="use ray.util.multiprocessing for calls of functions, and map_batches of ray.data for batches",
+    warning=True,
+)
 class ActorGroup:
     """Actors of one class; an attribute of the group is that method on all of them.
 

@@ -211,31 +211,31 @@ class _QueueActor:
     async def qsize(self) -> int:
         return self._items.qsize()
 
-    async def put(self, item: Any, timeout_s: float | None) -> None:
+    async def put(self, item: Any, timeout: float | None = None) -> None:
         # Trying first lets a timeout of 0 succeed when there is room, which wait_for would not.
         try:
             self._items.put_nowait(item)
             return
         except asyncio.QueueFull:
-            if timeout_s == 0:
+            if timeout == 0:
                 raise Full(f"the queue is full: it holds {self._items.qsize()} items") from None
         try:
-            await asyncio.wait_for(self._items.put(item), timeout_s)
+            await asyncio.wait_for(self._items.put(item), timeout)
         except asyncio.TimeoutError:
             raise Full(
-                f"the queue stayed full for {timeout_s} s: it holds {self._items.qsize()} items"
+                f"the queue stayed full for {timeout} s: it holds {self._items.qsize()} items"
             ) from None
 
-    async def get(self, timeout_s: float | None) -> Any:
+    async def get(self, timeout: float | None = None) -> Any:
         try:
             return self._items.get_nowait()
         except asyncio.QueueEmpty:
-            if timeout_s == 0:
+            if timeout == 0:
                 raise Empty("the queue is empty") from None
         try:
-            return await asyncio.wait_for(self._items.get(), timeout_s)
+            return await asyncio.wait_for(self._items.get(), timeout)
         except asyncio.TimeoutError:
-            raise Empty(f"the queue stayed empty for {timeout_s} s") from None
+            raise Empty(f"the queue stayed empty for {timeout} s") from None
 
     async def put_nowait_batch(self, items: list[Any]) -> None:
         held, limit = self._items.qsize(), self._items.maxsize

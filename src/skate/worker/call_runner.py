@@ -185,20 +185,25 @@ class CallRunner(WorkerCore):
 
     def stream(self, running: Running, generator: Any) -> None:
         """Send each value of a generator as it is yielded."""
-        limit = running.template.backpressure
+        limit, shared = running.template.backpressure, running.template.actor_backpressure
         task_id = running.task_id
         index = 0
         try:
+            if shared:
+                self.wait_for_room(running, index)
             for value in generator:
-                index += 1
-                self.send_item(running, index, value)
+                index = self.send_yielded(running, index, value)
                 if limit:
                     self.wait_for_reader(task_id, index, limit)
+                if shared:
+                    self.wait_for_room(running, index)
                 if running.cancelled:
                     generator.close()
                     raise KeyboardInterrupt
         finally:
             self.acked.pop(task_id, None)
+            if self.made.pop(task_id, None) is not None:
+                self.pump.kick()  # other generators of the actor have more room
 
     async def stream_in_loop(self, running: Running, generator: Any) -> None:
         """Send each value of an asynchronous generator as it is yielded."""
@@ -207,8 +212,7 @@ class CallRunner(WorkerCore):
         index = 0
         try:
             async for value in generator:
-                index += 1
-                self.send_item(running, index, value)
+                index = self.send_yielded(running, index, value)
                 if limit:
                     await self.wait_for_reader_in_loop(task_id, index, limit)
         finally:
@@ -217,6 +221,23 @@ class CallRunner(WorkerCore):
             close = getattr(generator, "aclose", None)
             if close is not None:
                 await close()
+
+    def send_yielded(self, running: Running, index: int, value: Any) -> int:
+        """Send what a generator has yielded, after its first `index` values; return the number of its values until now."""
+        count = running.template.per_yield
+        if count == 1:
+            self.send_item(running, index + 1, value)
+            return index + 1
+        if not isinstance(value, (tuple, list)) or len(value) != count:
+            found = f"{len(value)}" if isinstance(value, (tuple, list)) else type(value).__name__
+            raise ValueError(
+                f"{running.template.name} has _num_objects_per_yield={count}, so it must yield tuples of {count} values, got "
+                f"{found}"
+            )
+        for part in value:
+            index += 1
+            self.send_item(running, index, part)
+        return index
 
     def send_item(self, running: Running, index: int, value: Any) -> None:
         """Send one value of a stream."""
@@ -228,6 +249,10 @@ class CallRunner(WorkerCore):
 
     def flush(self) -> None:
         """Write queued messages. The lock is held."""
+
+    def wait_for_room(self, running: Running, made: int) -> None:
+        """Wait until the generators of the actor have fewer unread values than it allows, and take room for another yield."""
+        raise NotImplementedError
 
     def wait_for_reader(self, task_id: bytes, made: int, limit: int) -> None:
         """Wait until fewer than `limit` values of a stream are unread."""

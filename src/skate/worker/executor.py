@@ -242,6 +242,14 @@ class Executor(CallRunner):
             self._drain_at = now + DRAIN_SECONDS
             self.pump.drain()
 
+    def wait_for_room(self, running: Running, made: int) -> None:
+        """Wait until the generators of the actor have fewer unread values than it allows, and take room for another yield."""
+        template = running.template
+        with self.lock:
+            self.made[running.task_id] = made
+            self.pump.wait(lambda: self.has_room(template.actor_backpressure))
+            self.made[running.task_id] = made + template.per_yield
+
     def wait_for_reader(self, task_id: bytes, made: int, limit: int) -> None:
         """Wait until fewer than `limit` values of a stream are unread."""
         with self.lock:

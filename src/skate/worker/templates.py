@@ -21,8 +21,8 @@ class WorkerTemplate:
     """A template with its function or class."""
 
     __slots__ = (
-        "key", "fields", "name", "function_key", "returns", "streaming", "backpressure", "retry_exceptions",
-        "method", "group", "transport", "plain", "_functions", "_attribute",
+        "key", "fields", "name", "function_key", "returns", "streaming", "backpressure", "actor_backpressure", "per_yield",
+        "retry_exceptions", "method", "group", "transport", "plain", "_functions", "_attribute",
     )  # fmt: skip
 
     def __init__(self, key: bytes, fields: TemplateFields, functions: dict[bytes, Any]) -> None:
@@ -34,6 +34,9 @@ class WorkerTemplate:
         self.returns: int = 1 if returns is None else returns
         self.streaming: bool = fields.get("streaming", False)
         self.backpressure: int = fields.get("backpressure", 0)
+        self.actor_backpressure: int = fields.get("actor_backpressure", 0)
+        #: The number of values in each yielded tuple, each of which gets its own ref.
+        self.per_yield: int = fields.get("per_yield", 1)
         self.retry_exceptions: Any = fields.get("retry_exceptions", False)
         self.method: str = fields.get("method", "")
         self.group: str = fields.get("group", "")

@@ -76,7 +76,7 @@ class WorkerCore:
     """The tables of a worker: queued work, running work, functions and stream credits."""
 
     __slots__ = (
-        "acked", "actor", "final", "flushed_at", "functions", "groups", "handlers", "leaving", "new_template",
+        "acked", "actor", "final", "flushed_at", "functions", "groups", "handlers", "leaving", "made", "new_template",
         "out_of_turn", "push", "queue", "received", "release", "running", "send", "side", "status", "templates", "wake",
     )  # fmt: skip
 
@@ -108,6 +108,8 @@ class WorkerCore:
         self.side: dict[bytes, Running] = {}
         #: The number of items that the reader of a stream has taken, by task.
         self.acked: dict[bytes, int] = {}
+        #: The number of items that the running generators of an actor with a limit have made or are about to make, by task.
+        self.made: dict[bytes, int] = {}
         self.received = 0
         #: `leaving`: the worker ends when its queue is empty. `final`: it runs no new work at all.
         self.leaving = False
@@ -302,6 +304,11 @@ class WorkerCore:
     def may_yield(self, task_id: bytes, made: int, limit: int) -> bool:
         """Return True if a stream that has yielded `made` items may yield another with at most `limit` unread."""
         return made - self.acked.get(task_id, 0) < limit or self.leaving
+
+    def has_room(self, limit: int) -> bool:
+        """Return True if the generators of an actor have fewer than `limit` unread items together."""
+        unread = sum(max(made - self.acked.get(task_id, 0), 0) for task_id, made in self.made.items())
+        return unread < limit or self.leaving
 
     def block(self, task_id: bytes, in_main: bool) -> None:
         """Tell the node that a task waits, which releases its CPU; return the tasks queued behind it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate.client.actor.actor_descriptor import METHOD_OPTIONS, ActorDescriptor
@@ -100,6 +100,17 @@ class ActorClass:
         """Return the class with other options, for starting actors."""
         return _ActorCall(self, options.actor_options(actor_options, decorator=False, base=self._options))
 
+    def _remote(
+        self, args: Sequence[Any] | None = None, kwargs: dict[str, Any] | None = None, **actor_options: Any
+    ) -> ActorHandle:
+        """Start an actor with other options: the form of `C.options(...).remote(...)` for arguments in variables."""
+        given = (
+            options.actor_options(actor_options, decorator=False, base=self._options)
+            if actor_options
+            else self._options
+        )
+        return self._start(tuple(args or ()), kwargs or {}, given)
+
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """Return a node of a lazy graph that starts this actor."""
         return graphs.bind_class(self, args, kwargs, self._options, self._cls)
@@ -136,12 +147,10 @@ class ActorClass:
             from skate.exceptions import ActorAlreadyExistsError  # only errors need the tree
 
             raise ActorAlreadyExistsError(
-                f"The name {name} (namespace={namespace}) is already taken by a living actor; choose another name, or pass "
-                "get_if_exists=True to use that one"
+                f"The name {name} (namespace={namespace}) is already taken by a living actor. Please use a different name, "
+                "or pass get_if_exists=True to use that one"
             )
-        descriptor = self._described()
-        if given.get("enable_tensor_transport") and not descriptor.tensors:
-            descriptor = descriptor.with_tensors()
+        descriptor = self._described().fitted(given)
         packed = submission.pack_arguments(process, args, kwargs, self._constructor)
         if last is None or not last.is_valid(process):
             fields, definition = self._fields(process, given, descriptor)

@@ -5,17 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from skate.client.task import signatures
-from skate.client.task.remote_function import is_generator
+from skate.client.task.remote_function import CALL_DECORATOR, is_generator
 
 CO_COROUTINE = 0x80
 CO_ASYNC_GENERATOR = 0x200
 METHOD_OPTIONS = "__ray_method_options__"
+STREAM_LIMIT = "_actor_generator_backpressure_num_objects"
 
 
 class ActorDescriptor:
     """The class of an actor as its handles need it: name, and methods with their options and signatures."""
 
-    __slots__ = ("class_name", "methods", "signatures", "is_async", "groups", "tensors", "generators")
+    __slots__ = (
+        "class_name",
+        "methods",
+        "signatures",
+        "is_async",
+        "groups",
+        "tensors",
+        "generators",
+        "stream_limit",
+    )
 
     def __init__(
         self,
@@ -26,6 +36,7 @@ class ActorDescriptor:
         groups: tuple[str, ...],
         tensors: bool = False,
         generators: tuple[str, ...] = (),
+        stream_limit: int = 0,
     ) -> None:
         self.class_name = class_name
         self.methods = methods
@@ -36,6 +47,8 @@ class ActorDescriptor:
         self.tensors = tensors
         #: The methods that are generator functions: only they may stream.
         self.generators = generators
+        #: The number of unread values at which all generators of the actor wait for their readers; 0 for no limit.
+        self.stream_limit = stream_limit
 
     @classmethod
     def of(cls, target: type, given: dict[str, Any]) -> ActorDescriptor:
@@ -55,6 +68,9 @@ class ActorDescriptor:
                 generators.append(name)
             if options.get("num_returns") is None:
                 options["num_returns"] = "streaming" if yields else 1
+            decorator = getattr(plain, CALL_DECORATOR, None)
+            if decorator is not None:
+                options[CALL_DECORATOR] = decorator
             methods[name] = options
         groups = tuple(given.get("concurrency_groups") or ())
         wanted = given.get("enable_tensor_transport")
@@ -68,10 +84,25 @@ class ActorDescriptor:
             target.__qualname__, methods, signs, is_async, groups, named or bool(wanted), tuple(generators)
         )
 
-    def with_tensors(self) -> ActorDescriptor:
-        """Return a copy that allows methods to keep tensors in the actor's process."""
+    def fitted(self, given: dict[str, Any]) -> ActorDescriptor:
+        """Return the descriptor of an actor with these options."""
+        tensors = self.tensors or bool(given.get("enable_tensor_transport"))
+        limit = max(given.get(STREAM_LIMIT) or 0, 0)
+        if (tensors, limit) == (self.tensors, self.stream_limit):
+            return self
+        if limit and self.is_async:
+            raise ValueError(
+                f"{self.class_name} has async methods, for which {STREAM_LIMIT} is not supported; leave it out"
+            )
         return ActorDescriptor(
-            self.class_name, self.methods, self.signatures, self.is_async, self.groups, True, self.generators
+            self.class_name,
+            self.methods,
+            self.signatures,
+            self.is_async,
+            self.groups,
+            tensors,
+            self.generators,
+            limit,
         )
 
     @property
@@ -89,4 +120,5 @@ class ActorDescriptor:
             self.groups,
             self.tensors,
             self.generators,
+            self.stream_limit,
         )

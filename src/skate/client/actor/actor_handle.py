@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate.client.actor.actor_descriptor import ActorDescriptor
@@ -9,7 +10,12 @@ from skate.client.actor.actor_hold import ActorHold
 from skate.client.object.generators import open_gathered, open_stream
 from skate.client.session import session
 from skate.client.task import exports, options, submission
-from skate.client.task.remote_function import parameter_names, return_fields
+from skate.client.task.remote_function import (
+    CALL_DECORATOR,
+    decorate_call,
+    parameter_names,
+    return_fields,
+)
 from skate.client.tensor import graphs, made_refs, tensor_transports
 from skate.protocol.fields import TemplateFields
 from skate.wire import values
@@ -47,7 +53,7 @@ class ActorHandle:
         state = states.get(name)
         if state is None:
             state = states[name] = self._new_state(name)
-        return ActorMethod(self, state)
+        return state.kind(self, state)
 
     def _new_state(self, name: str) -> _MethodState:
         if name in BUILT_IN_METHODS:
@@ -124,6 +130,7 @@ class _MethodState:
         "backpressure",
         "actor_id",
         "class_name",
+        "kind",
     )
 
     def __init__(self, name: str, method_options: dict[str, Any], signature: Any) -> None:
@@ -137,6 +144,7 @@ class _MethodState:
         self.transport: str | None = method_options.get("tensor_transport")
         #: True if a generator waits for the reader of its values.
         self.backpressure = False
+        self.kind: type[ActorMethod] = DecoratedMethod if CALL_DECORATOR in method_options else ActorMethod
         self.least = 0 if signature is None else signature.least
         self.most = 1 << 30 if signature is None else signature.most
 
@@ -183,6 +191,12 @@ class _MethodState:
         if backpressure is not None and backpressure > 0:
             fields["backpressure"] = backpressure
             self.backpressure = True
+        if handle._skate_descriptor.stream_limit:
+            fields["actor_backpressure"] = handle._skate_descriptor.stream_limit
+            self.backpressure = True
+        per_yield = method_options.get("_num_objects_per_yield") or 1
+        if per_yield > 1:
+            fields["per_yield"] = per_yield
         with process.lock:
             self.exported = exports.export_template(process, fields)
             self.key = self.exported.key
@@ -218,7 +232,14 @@ class ActorMethod:
         state = self._state
         yields = state.name in self._handle._skate_descriptor.generators
         merged = options.method_options(method_options, decorator=False, base=state.options, generator=yields)
-        return ActorMethod(self._handle, _MethodState(state.name, merged, state.signature))
+        return type(self)(self._handle, _MethodState(state.name, merged, state.signature))
+
+    def _remote(
+        self, args: Sequence[Any] | None = None, kwargs: dict[str, Any] | None = None, **method_options: Any
+    ) -> Any:
+        """Call the method with other options: the form of `.options(...).remote(...)` for arguments in variables."""
+        called = self.options(**method_options) if method_options else self
+        return called.remote(*(args or ()), **(kwargs or {}))
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """Return a node of a lazy graph that calls this method."""
@@ -277,6 +298,16 @@ class ActorMethod:
         return f"ActorMethod({self._full_name()})"
 
 
+class DecoratedMethod(ActorMethod):
+    """A method with a decorator that changes how its calls are submitted."""
+
+    __slots__ = ()
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the method through its decorator."""
+        return decorate_call(self._state.options[CALL_DECORATOR], super().remote, *args, **kwargs)
+
+
 def _watch(hold: ActorHold, ref: Any) -> None:
     """Count a call of an actor with `max_pending_calls` until it is answered. The lock is held."""
     hold.waiting += 1
@@ -309,7 +340,7 @@ def _rebuild_method(handle: ActorHandle, name: str, method_options: dict[str, An
     return (
         found
         if method_options is None
-        else ActorMethod(handle, _MethodState(name, method_options, found._state.signature))
+        else type(found)(handle, _MethodState(name, method_options, found._state.signature))
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from skate.client.core.stream import Stream
@@ -30,13 +32,10 @@ class ObjectRefGenerator:
         return self
 
     def __next__(self) -> ObjectRef[Any]:
-        ref: ObjectRef[Any] | None = self._next_sync(None)
-        if ref is None:
-            raise StopIteration
-        return ref
+        return self._next_sync(None)
 
-    def _next_sync(self, timeout_s: float | None = None) -> Any:
-        """Return the next ref, None at the end, or a nil ref if `timeout_s` seconds pass first."""
+    def _next_sync(self, timeout_s: float | None = None) -> ObjectRef[Any]:
+        """Return the next ref, or a nil ref if `timeout_s` seconds pass first. Raise StopIteration at the end."""
         stream = self._stream
         process: Any = stream.process
         with process.lock:
@@ -47,16 +46,24 @@ class ObjectRefGenerator:
             ref = stream.take()
             if stream.backpressure:
                 process.link.flush()
+            if ref is None:
+                raise StopIteration
             return ref
 
     def __aiter__(self) -> ObjectRefGenerator:
         return self
 
-    async def __anext__(self) -> ObjectRef[Any]:
+    def __anext__(self) -> Coroutine[Any, Any, ObjectRef[Any]]:
+        return self._next_async(None)
+
+    async def _next_async(self, timeout_s: float | None = None) -> ObjectRef[Any]:
+        """Return the next ref, or a nil ref if `timeout_s` seconds pass first. Raise StopAsyncIteration at the end."""
         import asyncio  # async code has imported it already
 
         stream = self._stream
         process: Any = stream.process
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout_s is None else loop.time() + timeout_s
         while True:
             with process.lock:
                 if stream.moved():
@@ -64,16 +71,16 @@ class ObjectRefGenerator:
                     if stream.backpressure:
                         process.link.flush()
                     break
-                loop = asyncio.get_running_loop()
                 arrived = loop.create_future()
-
-                def wake(loop: Any = loop, arrived: Any = arrived) -> None:
-                    loop.call_soon_threadsafe(lambda: arrived.done() or arrived.set_result(None))
-
-                stream.waiters.append(wake)
+                stream.waiters.append(partial(_wake, loop, arrived))
                 process.link.flush()
                 process.pump.wake_background()
-            await arrived
+            if deadline is None:
+                await arrived
+            else:
+                await asyncio.wait([arrived], timeout=max(0, deadline - loop.time()))
+                if not arrived.done():
+                    return ObjectRef.nil()
         if ref is None:
             raise StopAsyncIteration
         return ref
@@ -87,10 +94,10 @@ class ObjectRefGenerator:
         return self._generator_ref
 
     def next_ready(self) -> bool:
-        """Return True if `next` would return immediately."""
+        """Return True if `next` would return a ref immediately."""
         process: Any = self._stream.process
         with process.lock:
-            return bool(self._stream.ready) or self._stream.count is not None
+            return bool(self._stream.ready)
 
     def is_finished(self) -> bool:
         """Return True if the task has ended and every ref was taken."""
@@ -147,6 +154,12 @@ class ObjectRefGenerator:
 
     def __repr__(self) -> str:
         return f"ObjectRefGenerator({self._generator_ref.hex()})"
+
+
+def _wake(loop: Any, arrived: Any) -> None:
+    """Wake a coroutine that waits for a stream, unless its loop has ended meanwhile."""
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(lambda: arrived.done() or arrived.set_result(None))
 
 
 def _unsupported(name: str) -> NotImplementedError:

@@ -66,7 +66,7 @@ class ObjectRef(Generic[T]):
         self._kind = kind
         self._grants = 0
         if len(oid) != 28:
-            raise ValueError(f"the id of an object has 28 bytes, got {len(oid)}")
+            raise ValueError(f"the id of an object needs to have length 28, got {len(oid)} bytes")
         self._value = value
         self._held: Any = None
         self._waiters: list[Callable[[], None]] | None = None

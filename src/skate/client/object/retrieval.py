@@ -81,8 +81,9 @@ def get(object_refs: Any, *, timeout: float | None = None, _use_object_store: bo
     if type(object_refs) is ObjectRefGenerator:  # so that `get` accepts whatever a call returns
         return object_refs
     raise ValueError(
-        f"Invalid type of object refs, {type(object_refs)}, is given: {object_refs!r:.80}; ray.get takes an ObjectRef or "
-        "a list of them" + ("; make it a list" if isinstance(object_refs, (tuple, set, frozenset)) else "")
+        f"Invalid type of object refs, {type(object_refs)}, is given. 'object_refs' must either be an ObjectRef or a list of "
+        f"ObjectRefs, got {object_refs!r:.80}"
+        + ("; make it a list" if isinstance(object_refs, (tuple, set, frozenset)) else "")
     )
 
 

@@ -34,20 +34,21 @@ UNUSED_MAX = 256
 
 def pack_definition(definition: Any, name: str) -> tuple[bytes, list[Any], bytes]:
     """Pickle a function or class by value; return its bytes, the refs in it, and the key of the bytes."""
+    is_actor = isinstance(definition, type)
     try:
         blob, met = values.pack_function(definition)
     except Exception as error:  # whatever pickling raises, the cause is in the definition
         from skate.wire.culprit import explain
 
-        what = "actor class" if isinstance(definition, type) else "function"
         raise TypeError(
-            f"Could not serialize the {what} {name}, which is sent to workers: {explain(definition, name)}\n"
-            f"({type(error).__name__}: {error})"
+            f"Could not serialize the {'actor class' if is_actor else 'function'} {name}, so it cannot be sent to a worker: "
+            f"{explain(definition, name)}\n({type(error).__name__}: {error})"
         ) from error
     if len(blob) > FUNCTION_BYTES_MAX:
+        what = f"actor {definition.__name__}" if is_actor else f"remote function {name}"
         raise ValueError(
-            f"the definition of {name} captures {len(blob) / 2**20:.0f} MiB, more than {FUNCTION_BYTES_MAX // 2**20} MiB; "
-            "put large values with ray.put() and pass the refs as arguments"
+            f"The {what} is too large: it captures {len(blob) / 2**20:.0f} MiB, more than "
+            f"{FUNCTION_BYTES_MAX // 2**20} MiB; put large values with ray.put() and pass the refs as arguments"
         )
     return blob, met, key_of(blob, stamp_of(definition))
 
@@ -224,11 +225,12 @@ def _check_fits(group: Any, index: int, options: dict[str, Any], kind: str, name
     held = [{key: amount * UNIT for key, amount in bundle.items()} for bundle in bundles]
     if any(fits(request, each) for each in held):
         return
-    which = "no bundle of its placement group" if index < 0 else f"bundle {index} of its placement group"
+    wanted = {key: units // UNIT if units % UNIT == 0 else units / UNIT for key, units in request.items()}
+    which = "" if index < 0 else f" The call requests bundle {index} of them."
     raise ValueError(
-        f"Cannot schedule {name} with the placement group: {kind} {name} requests "
-        f"{format_request(request)}, and {which} has that much, so it cannot fit into any bundles for "
-        f"the placement group, {bundles}; request less, or create the group with a larger bundle"
+        f"Cannot schedule {name} with the placement group because the resource request {wanted} cannot fit into any bundles "
+        f"for the placement group, {bundles}.{which} Request less than {format_request(request)}, or create the group with a "
+        "larger bundle"
     )
 
 

@@ -140,7 +140,7 @@ def backpressure(name: str, value: Any) -> int | None:
     number = _integer(name, value, "an integer of 1 or more, or -1 for no limit")
     if number == 0:
         raise ValueError(
-            f"{name}=0 is not allowed, because the generator could not yield anything; use 1 or more (with 1 "
+            f"{name}=0 is not allowed, because the generator could not yield anything: {name} must be > 0 (with 1 "
             "each value is computed on request), or -1 for no limit"
         )
     return number

@@ -30,18 +30,7 @@ def remote(*args: Any, **kwargs: Any) -> Any:
             raise TypeError(f"{options.remote_usage()}, got {definition!r:.60}")
         return _make(definition, kwargs)
 
-    _check_early(kwargs)
     return decorate
-
-
-def _check_early(given: dict[str, Any]) -> None:
-    """Raise ValueError for an option of neither tasks nor actors, before the decorated object is known."""
-    known = {**options.ACTOR_OPTIONS, **options.TASK_OPTIONS}
-    if any(name not in known for name in given):
-        options.task_options(
-            {name: value for name, value in given.items() if name not in options.ACTOR_OPTIONS},
-            decorator=True,
-        )
 
 
 def _is_definition(value: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from skate.client.object.generators import ObjectRefGenerator, open_gathered, open_stream
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 CO_GENERATOR = 0x20
 CO_COROUTINE = 0x80
 CO_ASYNC_GENERATOR = 0x200
+#: The attribute of a function that changes how its calls are submitted.
+CALL_DECORATOR = "__ray_invocation_decorator__"
 
 
 class RemoteFunction:
@@ -56,6 +58,13 @@ class RemoteFunction:
                 task_options, decorator=False, base=self._options, generator=self._is_generator
             ),
         )
+
+    def _remote(
+        self, args: Sequence[Any] | None = None, kwargs: dict[str, Any] | None = None, **task_options: Any
+    ) -> Any:
+        """Run the function as a task with other options: the form of `f.options(...).remote(...)` for arguments in variables."""
+        call = self.options(**task_options) if task_options else self._call
+        return call.remote(*(args or ()), **(kwargs or {}))
 
     def bind(self, *args: Any, **kwargs: Any) -> Any:
         """Return a node of a lazy task graph that calls this function."""
@@ -98,6 +107,9 @@ class _Call:
         self._least = 1
         self._most = 0
         self._name = function._name
+        decorator = getattr(function._function, CALL_DECORATOR, None)
+        if decorator is not None:
+            self.remote = functools.partial(decorate_call, decorator, self.remote)  # type: ignore[method-assign]
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         """Run the function as a task."""
@@ -161,6 +173,9 @@ class _Call:
         if backpressure is not None and backpressure > 0:
             fields["backpressure"] = backpressure
             self._backpressure = True
+        per_yield = given.get("_num_objects_per_yield") or 1
+        if per_yield > 1:
+            fields["per_yield"] = per_yield
         with process.lock:
             exported = exports.export_function(process, blob, met, function_key)
             self._exported = exports.export_template(process, fields, exported)
@@ -179,6 +194,18 @@ class _Call:
 
     def __repr__(self) -> str:
         return f"RemoteFunction({self._name}).options(...)"
+
+
+def decorate_call(decorator: Any, submit: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    """Submit a call through the decorator that its function has in ``__ray_invocation_decorator__``.
+
+    The decorator gets a function of the arguments as a sequence and a dict, and may change them and the result.
+    """
+
+    def call(given: Sequence[Any] | None = None, named: dict[str, Any] | None = None) -> Any:
+        return submit(*(given or ()), **(named or {}))
+
+    return decorator(call)(args, kwargs)
 
 
 def parameter_names(signature: Any) -> list[str]:

@@ -84,11 +84,11 @@ def unpicklable(error: Exception, args: tuple[Any, ...], kwargs: dict[str, Any],
             values.pack(value)
         except Exception:  # any failure marks the culprit
             return TypeError(
-                f"Could not serialize the {label} of {name}, which is sent to a worker: {explain(value, label)}\n"
+                f"Could not serialize the argument: {label} of {name} cannot be sent to a worker: {explain(value, label)}\n"
                 f"({type(error).__name__}: {error})"
             )
     return TypeError(
-        f"Could not serialize the arguments of {name}, which are sent to a worker: {type(error).__name__}: {error}"
+        f"Could not serialize the arguments of {name}, so they cannot be sent to a worker: {type(error).__name__}: {error}"
     )
 
 

@@ -270,7 +270,7 @@ class ActorManager:
         _, actor_id, no_restart = message
         actor = self.actors.actors.get(actor_id)
         if actor is not None:
-            text = "it was killed by ray.kill"
+            text = "The actor is dead because it was killed by `ray.kill`"
             if no_restart:
                 self.registry.actor_ends(actor, partial(self._end, actor, True, text, "RAY_KILL"))
             else:
