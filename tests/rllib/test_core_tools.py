@@ -107,7 +107,9 @@ def test_minibatches_go_round_until_the_longest_module_was_given() -> None:
         },
         10,
     )
-    given = list(MiniBatchCyclicIterator(batch, minibatch_size=4, num_epochs=2, shuffle_batch_per_epoch=False))
+    given = list(
+        MiniBatchCyclicIterator(batch, minibatch_size=4, num_epochs=2, shuffle_batch_per_epoch=False)
+    )
     assert [each["long"].count for each in given] == [each["short"].count for each in given] == [4] * 5
     rows = np.concatenate([each["long"]["obs"] for each in given])
     assert rows.tolist() == [*range(10)] * 2 and given[1]["short"]["obs"].tolist() == [1, 2, 0, 1]
@@ -124,7 +126,9 @@ def test_minibatches_go_round_until_the_longest_module_was_given() -> None:
 def test_episodes_are_cut_as_seldom_as_can_be() -> None:
     lengths = [10, 21, 3, 4, 35, 41, 5, 15, 44]
     episodes = [
-        SingleAgentEpisode(observations=[0.0] * (n + 1), actions=[0] * n, rewards=[1.0] * n, len_lookback_buffer=0)
+        SingleAgentEpisode(
+            observations=[0.0] * (n + 1), actions=[0] * n, rewards=[1.0] * n, len_lookback_buffer=0
+        )
         for n in lengths
     ]
     shards = [[len(each) for each in shard] for shard in ShardEpisodesIterator(episodes, 3)]
