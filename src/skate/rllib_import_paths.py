@@ -135,6 +135,7 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
         ),
     },
     "rllib.utils.spaces": {},
+    "rllib.utils.spaces.flexdict": {"skate.rllib.env.spaces": ("FlexDict",)},
     "rllib.utils.spaces.repeated": {"skate.rllib.env.spaces": ("Repeated",)},
     "rllib.utils.spaces.simplex": {"skate.rllib.env.spaces": ("Simplex",)},
     "rllib.utils.spaces.space_utils": {

@@ -34,6 +34,9 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         kwargs: See `SingleAgentEnvRunner`.
     """
 
+    def __init__(self, config: Any, **kwargs: Any) -> None:
+        super().__init__(config=config, **kwargs)
+
     def make_env(self) -> None:
         """Make the environments anew from ``config.env`` and ``config.env_config``."""
         if self.env is not None:

@@ -120,6 +120,11 @@ class Settings:
         return getattr(self, _ATTRIBUTES.get(name, name))
 
     def __setitem__(self, name: str, value: Any) -> None:
+        if name == "multiagent":
+            raise AttributeError(
+                "Cannot set `multiagent` key in an AlgorithmConfig! Call .multi_agent(policies=...,"
+                " policy_mapping_fn=..., policies_to_train=...) for its parts"
+            )
         setattr(self, _ATTRIBUTES.get(name, name), value)
 
     def __contains__(self, name: str) -> bool:
