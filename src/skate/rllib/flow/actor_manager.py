@@ -6,7 +6,7 @@ import itertools
 import logging
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import skate
@@ -177,7 +177,7 @@ class FaultTolerantActorManager:
             mark_healthy: Mark failed actors that answer as healthy.
         """
         calls = self._calls(func, kwargs, remote_actor_ids or self.actor_ids(), healthy_only)
-        sent = [(self._send(call), call.actor_id, None) for call in calls]
+        sent: list[tuple[Any, int, str | None]] = [(self._send(call), call.actor_id, None) for call in calls]
         return self._take(sent, timeout_seconds, return_obj_refs, mark_healthy)
 
     def foreach_actor_async(
@@ -323,7 +323,11 @@ class FaultTolerantActorManager:
                     f"not {len(given)}"
                 )
         functions = func if isinstance(func, list) else itertools.repeat(func)
-        arguments = itertools.repeat(kwargs or {}) if isinstance(kwargs, Mapping) or not kwargs else kwargs
+        arguments: Iterable[Mapping[str, Any]]
+        if kwargs is None or isinstance(kwargs, Mapping):
+            arguments = itertools.repeat(kwargs or {})
+        else:
+            arguments = kwargs
         for actor_id, function, each in zip(ids, functions, arguments, strict=False):
             if not healthy_only or self.is_actor_healthy(actor_id):
                 yield _Call(actor_id, function, each)

@@ -36,7 +36,7 @@ class TorchRLModule(nn.Module, RLModule):
             # Dropout and batch statistics have no use without training; so no call has to switch modes.
             self.eval()
 
-    def compile(self, compile_config: TorchCompileConfig) -> None:  # type: ignore[override]
+    def compile(self, compile_config: TorchCompileConfig) -> None:
         """Compile the methods ``_forward_train``, ``_forward_inference`` and ``_forward_exploration``.
 
         Args:
