@@ -9,7 +9,7 @@ from torch import Tensor
 
 from skate.rllib.core.columns import Columns
 from skate.rllib.core.learner.torch.torch_learner import TorchLearner
-from skate.rllib.core.testing.testing_learner import BaseTestingLearner
+from skate.rllib.core.testing.mean_weights import BaseTestingLearner
 
 
 class BCTorchLearner(TorchLearner, BaseTestingLearner):
