@@ -37,7 +37,7 @@ class FaultAwareApply:
         """
         try:
             return func(self, *args, **kwargs)
-        except Exception:
+        except Exception:  # the function is the user's code, which may raise anything
             _log.exception("a function that was applied to an actor raised; the actor ends")
             sys.exit(1)
 

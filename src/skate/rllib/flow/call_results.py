@@ -1,4 +1,4 @@
-"""What calls to several actors gave: results and errors, by actor."""
+"""Results and errors of calls to several actors."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ResultOrError:
 
 @dataclass
 class CallResult:
-    """What one call gave.
+    """The outcome of one call.
 
     Args:
         actor_id: The id of the actor.
@@ -56,7 +56,7 @@ class CallResult:
 
 
 class RemoteCallResults:
-    """What several calls gave, in the order in which the results were taken."""
+    """Outcomes of several calls, in the order in which they were taken."""
 
     def __init__(self) -> None:
         self.result_or_errors: list[CallResult] = []
