@@ -1,4 +1,4 @@
-"""Environments with several agents that raise: each is made anew, and the others go on."""
+"""Environments with several agents that raise: each is made anew, and the others continue."""
 
 from __future__ import annotations
 

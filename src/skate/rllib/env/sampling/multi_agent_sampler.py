@@ -81,7 +81,7 @@ class MultiAgentSampler:
         self.runner.env.remake(lane)
 
     def _drop(self, lane: int) -> None:
-        """Begin another episode in the place of one that cannot go on."""
+        """Begin another episode in the place of one that cannot continue."""
         dropped = self.episodes[lane]
         self.num_lost += len(dropped) + 1
         self.chunks.pop(dropped.id_, None)
