@@ -85,6 +85,7 @@ MANY_PARAMETERS: dict[str, int] = {
     "src/skate/train/lightgbm/trainer.py::LightGBMTrainer.__init__": 13,
     "src/skate/train/tensorflow/trainer.py::TensorflowTrainer.__init__": 10,
     "src/skate/train/torch/trainer.py::TorchTrainer.__init__": 12,
+    "src/skate/rllib/core/models/torch/cnn_transpose.py::TorchCNNTranspose.__init__": 9,
     "src/skate/rllib/core/models/torch/primitives.py::TorchCNN.__init__": 9,
     "src/skate/rllib/core/models/torch/primitives.py::TorchMLP.__init__": 17,
     "src/skate/rllib/env/single_agent_episode.py::SingleAgentEpisode.__init__": 15,

@@ -101,7 +101,6 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.examples.utils": _EXPERIMENTS,
     "rllib.execution": {},
     "rllib.execution.rollout_ops": {"skate.rllib.flow.parallel_sample": ("synchronous_parallel_sample",)},
-    "rllib.models": "skate.rllib.algorithms.not_available",
     "rllib.models.modelv2": "skate.rllib.algorithms.not_available",
     "rllib.models.torch": {},
     "rllib.models.catalog": "skate.rllib.algorithms.not_available",
@@ -116,6 +115,7 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.models.torch.torch_action_dist": "skate.rllib.algorithms.not_available",
     "rllib.models.torch.torch_modelv2": "skate.rllib.algorithms.not_available",
     "rllib.models.utils": {
+        "skate.rllib.core.models.catalog": ("get_filter_config",),
         "skate.rllib.core.models.torch.primitives": ("get_activation_fn", "get_initializer_fn"),
     },
     "rllib.offline": {},
@@ -125,6 +125,8 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.policy.torch_policy": "skate.rllib.algorithms.not_available",
     "rllib.policy.torch_policy_v2": "skate.rllib.algorithms.not_available",
     "rllib.policy.view_requirement": "skate.rllib.algorithms.not_available",
+    "rllib.utils.actor_manager": "skate.rllib.flow.actor_manager",
+    "rllib.utils.minibatch_utils": "skate.rllib.core.learner.shards",
     "rllib.utils.from_config": {"skate.rllib.algorithms.algorithm_config": ("NotProvided",)},
     "rllib.utils.postprocessing.zero_padding": "skate.rllib.utils.postprocessing.padded_sequences",
     "rllib.utils.replay_buffers.utils": {
@@ -133,6 +135,7 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
         ),
     },
     "rllib.utils.spaces": {},
+    "rllib.utils.spaces.flexdict": {"skate.rllib.env.spaces": ("FlexDict",)},
     "rllib.utils.spaces.repeated": {"skate.rllib.env.spaces": ("Repeated",)},
     "rllib.utils.spaces.simplex": {"skate.rllib.env.spaces": ("Simplex",)},
     "rllib.utils.spaces.space_utils": {
@@ -148,6 +151,7 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
         "skate.rllib.scripts.checks": (
             "check", "check_learning_achieved", "check_train_results_new_api_stack",
         ),
+        "skate.rllib.scripts.model_checker": ("ModelChecker",),
     },
     "rllib.utils.torch_utils": "skate.rllib.core.models.torch.tensor_functions",
 }  # fmt: skip

@@ -259,3 +259,10 @@ def test_a_configuration_is_written_without_torch_or_gymnasium() -> None:
         "sys.exit(sorted({'torch', 'gymnasium', 'distributed'} & sys.modules.keys()) or 0)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_the_parts_of_several_agents_are_not_set_as_an_item() -> None:
+    with pytest.raises(AttributeError, match="Cannot set `multiagent` key in an AlgorithmConfig!"):
+        PPOConfig()["multiagent"] = {"policies": {"a"}}
+    with pytest.raises(ValueError, match=r"count_steps_by=\.\.\) must be one of .* got 'steps'"):
+        PPOConfig().multi_agent(count_steps_by="steps")

@@ -28,6 +28,7 @@ from skate.rllib.env.rollout import Rollout
 from skate.rllib.env.sampling.env_to_module import EnvToModule
 from skate.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
 from skate.rllib.env.single_agent_episode import SingleAgentEpisode
+from skate.rllib.utils.error import EnvError
 from skate.rllib.utils.metrics.metrics_logger import MetricsLogger
 
 
@@ -468,3 +469,17 @@ def test_complete_episodes_end_with_their_lanes(callbacks: Any) -> None:
         assert rollout.columns[Columns.OBS][0, :, 1].tolist() == [0, 0]
     results = MetricsLogger.peek_results(runner.get_metrics())
     assert results["num_episodes"] == 6 and results["num_env_steps_sampled"] == 22
+
+
+@pytest.mark.parametrize("name", ["Unknown-v1", "no-version", "gymnasium.envs.Unknown", "no_module.MyEnv"])
+def test_an_unknown_environment_is_named_with_the_kinds_that_there_are(name: str) -> None:
+    with pytest.raises(EnvError, match=rf"The env string you provided \('{name}'\) is .* path of a class"):
+        SingleAgentEnvRunner(config=PPOConfig().environment(name))
+
+
+def test_an_environment_may_be_named_by_the_path_of_its_class() -> None:
+    runner = SingleAgentEnvRunner(
+        config=config(f"{__name__}.Resigning", env_config={"error": ValueError("broken")})
+    )
+    assert isinstance(runner.env.unwrapped.envs[0], Resigning)
+    runner.stop()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from skate.rllib.core.models.torch import tensor_functions as tensors
 from skate.rllib.core.models.torch.padding import same_padding, valid_padding
 from skate.rllib.core.models.torch.primitives import normc_initializer
 from skate.rllib.env import spaces as space_values
+from skate.rllib.env.spaces import FlexDict, Repeated, Simplex
 from skate.rllib.policy.sample_batch import SampleBatch, concat_samples
 from skate.rllib.utils import numpy as arrays
 from skate.rllib.utils.filter import RunningStat
@@ -274,3 +276,18 @@ def test_a_space_of_texts_as_a_dict() -> None:
         gym_space_to_dict(spaces.Sequence(space))
     with pytest.raises(ValueError, match="'shape' is not known; there are"):
         gym_space_from_dict({"space": "shape"})
+
+
+def test_simplexes_and_lists_become_dicts_and_a_dict_space_can_grow() -> None:
+    simplex = Simplex(shape=(3, 2), concentration=np.array([1, 2]), dtype=np.float64)
+    several = Repeated(spaces.Box(-1, 1, (2,)), max_len=8)
+    for space in (simplex, several, spaces.Tuple([several, simplex])):
+        made: Any = gym_space_from_dict(gym_space_to_dict(space))
+        assert made == space and made.dtype == space.dtype
+    growing = FlexDict({"a": spaces.Discrete(2)})
+    growing["b"] = spaces.Box(0, 1, (2,))
+    assert growing.contains(growing.sample()) and repr(growing).startswith("FlexDict(a:Discrete(2), b:Box(")
+    again: Any = gym_space_from_dict(gym_space_to_dict(growing))
+    assert list(again.spaces) == ["a", "b"]
+    with pytest.raises(AssertionError, match="'c' got 3"):
+        growing["c"] = 3  # type: ignore[assignment]

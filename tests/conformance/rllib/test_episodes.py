@@ -185,6 +185,9 @@ def test_the_steps_of_agents_by_those_of_the_environment() -> None:
     assert episode.env_t_to_agent_t["x"].data == [0, skip, 1, skip, skip, 2]
     following = episode.cut()
     assert following.env_t_to_agent_t["x"].get(-1) == 2
+    # One that has ended is skipped from then on.
+    episode.add_env_step({"x": 6}, {"x": 6}, {"x": 1.0})
+    assert episode.env_t_to_agent_t["y"].data == [skip, 0, 1, 2, 3, 4, skip]
 
 
 def test_slices_beyond_the_ends_are_fills() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,13 +13,17 @@ import pytest
 gym = pytest.importorskip("gymnasium")
 torch = pytest.importorskip("torch")
 import numpy as np
+import ray
 from ray.rllib.algorithms.dqn import DQNConfig
 from ray.rllib.algorithms.sac import SACConfig
 from ray.rllib.connectors.env_to_module import MeanStdFilter
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModuleSpec
 from ray.rllib.core.rl_module.rl_module import RLModuleSpec
+from ray.rllib.core.testing.testing_learner import BaseTestingAlgorithmConfig
 from ray.rllib.env.multi_agent_env import make_multi_agent
 from ray.rllib.env.single_agent_episode import SingleAgentEpisode
+from ray.rllib.policy.sample_batch import MultiAgentBatch, SampleBatch
+from ray.rllib.utils.actor_manager import FaultAwareApply, FaultTolerantActorManager
 from ray.rllib.utils.filter import RunningStat
 from small_ppo import small
 
@@ -240,3 +245,66 @@ def test_figures_of_buffers(replayed: Any, name: str) -> None:
     assert result["num_env_steps_sampled_lifetime"] >= 60
     assert result["env_runners"]["num_env_steps_sampled_lifetime"] == result["num_env_steps_sampled_lifetime"]
     assert result["learners"]["__all_modules__"]["num_env_steps_trained_lifetime"] >= 8
+
+
+def test_a_pool_of_actors_leaves_out_those_that_fail(session: None) -> None:
+    # A class of its own, so that the actors need not import this file, and torch with it.
+    class Counted(FaultAwareApply):
+        """Counts its calls."""
+
+        def __init__(self) -> None:
+            self.config = SimpleNamespace(restart_failed_env_runners=False)
+            self.count = 0
+
+        def call(self, step: int = 1) -> int:
+            self.count += step
+            return self.count
+
+        def fail(self) -> None:
+            raise ValueError("no")
+
+    made = ray.remote(num_cpus=0)(Counted)
+    manager = FaultTolerantActorManager(actors=[made.remote() for _ in range(2)])
+    assert manager.actor_ids() == [0, 1] and manager.num_healthy_actors() == 2
+    found = manager.foreach_actor(lambda actor: actor.call(), remote_actor_ids=[0, 0, 1])
+    assert [(each.actor_id, each.get()) for each in found.ignore_errors()] == [(0, 1), (0, 2), (1, 1)]
+    found = manager.foreach_actor("call", kwargs={"step": 3}, return_obj_refs=True)
+    assert [ray.get(each.get()) for each in found] == [5, 4]
+
+    assert manager.foreach_actor_async(lambda actor: actor.call(), tag="a", remote_actor_ids=[0, 0, 0]) == 2
+    assert manager.foreach_actor_async(lambda actor: actor.ping(), tag="b") == 2
+    assert (manager.num_outstanding_async_reqs("a"), manager.num_outstanding_async_reqs()) == (2, 4)
+    assert len(manager.fetch_ready_async_reqs(tags=["c"])) == 0
+    of_b = manager.fetch_ready_async_reqs(tags="b", timeout_seconds=None)
+    assert [(each.tag, each.get()) for each in of_b] == [("b", "pong")] * 2
+    assert [each.get() for each in manager.fetch_ready_async_reqs(timeout_seconds=None)] == [6, 7]
+
+    manager.set_actor_state(1, healthy=False)
+    assert manager.healthy_actor_ids() == [0]
+    assert [each.get() for each in manager.foreach_actor(lambda actor: actor.call())] == [8]
+    assert manager.probe_unhealthy_actors() == [1] and not manager.is_actor_healthy(1)
+    assert manager.probe_unhealthy_actors(mark_healthy=True) == [1] and manager.is_actor_healthy(1)
+    assert manager.total_num_restarts() == 1
+    (failed,) = manager.foreach_actor(lambda actor: actor.fail(), remote_actor_ids=[1])
+    assert not failed.ok and isinstance(failed.get(), ray.exceptions.RayActorError)
+    assert manager.healthy_actor_ids() == [0]
+    with pytest.raises(ValueError, match="Unknown actor id: 7"):
+        manager.is_actor_healthy(7)
+    manager.remove_actor(0)
+    assert manager.num_actors() == 1
+    manager.clear()
+    assert manager.actor_ids() == []
+
+
+def test_the_learner_of_tests_learns_and_logs_its_mean_weight(session: None) -> None:
+    env = gym.make("CartPole-v1")
+    learner = BaseTestingAlgorithmConfig().training(lr=0.01).build_learner(env=env)
+    assert type(learner.module["default_policy"]).__name__ == "DiscreteBCTorchModule"
+    rows = {"obs": torch.rand(16, 4), "actions": torch.zeros(16, dtype=torch.int64)}
+    losses = []
+    for _ in range(5):
+        batch = MultiAgentBatch({"default_policy": SampleBatch(rows)}, 16)
+        result = learner.update(batch=batch)["default_policy"]
+        losses.append(float(result["total_loss"].peek()))
+        assert np.isfinite(float(result["mean_weight"].peek()))
+    assert losses == sorted(losses, reverse=True)

@@ -29,7 +29,7 @@ _NAMES = {
     "ModelCatalog": _OLD, "TFModelV2": _OLD, "TorchModelV2": _OLD, "TorchPolicyV2": _OLD, "TorchPolicy": _OLD,
     "TorchCategorical": _OLD, "TorchDiagGaussian": _OLD, "TorchMultiActionDistribution": _OLD,
     "TorchMultiCategorical": _OLD, "TorchSquashedGaussian": _OLD, "DQNTorchModel": _OLD, "FullyConnectedNetwork": _OLD,
-    "MODEL_DEFAULTS": _OLD, "BaseEnv": _WORKER,
+    "BaseEnv": _WORKER,
     "ModelV2": _OLD, "RecurrentNetwork": _OLD, "ViewRequirement": _OLD, "build_policy_class": _OLD,
     "PolicyClient": _EXTERNAL, "PolicyServerInput": _EXTERNAL, "RolloutWorker": _WORKER, "WorkerSet": _WORKER,
 }  # fmt: skip

@@ -14,6 +14,8 @@ from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv, VectorEnv
 from skate import cloudpickle
 from skate.experimental import internal_kv as kv
 from skate.rllib.env.env_context import EnvContext
+from skate.rllib.utils.error import EnvError
+from skate.rllib.utils.serialization import deserialize_type
 from skate.tune import registry
 
 logger = logging.getLogger(__name__)
@@ -83,9 +85,28 @@ def make_one(env: Any, context: EnvContext) -> Any:
     Args:
         env: As in ``config.environment(env=...)``.
         context: Its settings and its place.
+
+    Raises:
+        EnvError: Nothing is known under a name.
     """
     creator = creator_of(env)
-    return gym.make(env, **context) if creator is None else creator(context)
+    if creator is None and is_class_path(env):
+        found = deserialize_type(env)
+        creator = found if callable(found) else None
+    if creator is not None:
+        return creator(context)
+    try:
+        return gym.make(env, **context)
+    except gym.error.UnregisteredEnv as error:
+        raise EnvError(
+            f"The env string you provided ('{env}') is no environment that gymnasium knows, no name of "
+            f"tune.register_env(), and no path of a class, such as 'package.module.MyEnv': {error}"
+        ) from error
+
+
+def is_class_path(env: str) -> bool:
+    """True for a text with dots that names neither an id of gymnasium nor a module that registers one."""
+    return "." in env and ":" not in env and env not in gym.registry
 
 
 def make_vector(config: Any, context: EnvContext) -> VectorEnv[Any, Any, Any]:

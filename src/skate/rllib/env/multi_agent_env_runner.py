@@ -34,6 +34,9 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         kwargs: See `SingleAgentEnvRunner`.
     """
 
+    def __init__(self, config: Any, **kwargs: Any) -> None:
+        super().__init__(config=config, **kwargs)
+
     def make_env(self) -> None:
         """Make the environments anew from ``config.env`` and ``config.env_config``."""
         if self.env is not None:
@@ -82,9 +85,16 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         return {INPUT_ENV_SPACES: both, INPUT_ENV_SINGLE_SPACES: both, **by_module}
 
     @property
+    def restarts_environments(self) -> bool:
+        """True if an environment that raises is made anew, and its running episode dropped."""
+        return bool(getattr(self.config, "restart_failed_sub_environments", False))
+
+    @property
     def samples_columns(self) -> bool:
         """True if nothing asks for episode objects, so that steps go straight into columns."""
-        if self.module is None or any(self._callbacks.has(moment) for moment in EPISODE_MOMENTS):
+        if self.restarts_environments or self.module is None:
+            return False
+        if any(self._callbacks.has(moment) for moment in EPISODE_MOMENTS):
             return False
         return can_fuse(self)
 
@@ -172,7 +182,7 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         if self._agents is not None:
             self._agents.forget()
         explore = getattr(self.config, "explore", True) if explore is None else explore
-        before, wanted = self._num_episodes, self._agent_steps(steps)
+        before, lost, wanted = self._num_episodes, sampler.num_lost, self._agent_steps(steps)
         done: list[MultiAgentEpisode] = []
         taken = count = counted = 0
 
@@ -205,6 +215,7 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
             self._callbacks.run(
                 "on_sample_end", env_runner=self, metrics_logger=self.metrics, samples=samples
             )
+        count -= sampler.num_lost - lost
         self._log_sampled(samples, count, self._num_episodes - before)
         return samples, count
 

@@ -39,6 +39,8 @@ class MultiAgentEpisode(EpisodeReads, EpisodeParts):
 
     #: Stands in `env_t_to_agent_t` for steps in which an agent got no observation.
     SKIP_ENV_TS_TAG = "S"
+    #: The step up to which the agents' steps were given at once; after their end they were not asked about.
+    _given_to = -1
 
     def __init__(
         self,
@@ -68,6 +70,7 @@ class MultiAgentEpisode(EpisodeReads, EpisodeParts):
         self._last_step_time: float | None = None
         if steps:
             self._fill(**steps)
+            self._given_to = self.env_t
 
     def __getstate__(self) -> dict[str, Any]:
         # The function may be one that no other process can load; the modules of known agents are kept.
@@ -110,7 +113,7 @@ class MultiAgentEpisode(EpisodeReads, EpisodeParts):
             times = self._times[agent_id]
             first = one.t_started - one.observations.lookback
             steps = {time: first + at for at, time in enumerate(times)}
-            end = times[-1] if one.is_done else self.env_t
+            end = times[-1] if one.is_done and times[-1] <= self._given_to else self.env_t
             data = [steps.get(time, self.SKIP_ENV_TS_TAG) for time in range(begin, end + 1)]
             found[agent_id] = InfiniteLookbackBuffer(data, lookback=self._lookback)
         return found

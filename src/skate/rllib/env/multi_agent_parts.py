@@ -44,6 +44,7 @@ class EpisodeParts:
     _times: dict[Any, list[int]]
     _start_time: float | None
     _last_step_time: float | None
+    _given_to: int
     add_env_reset: Callable[..., None]
     add_env_step: Callable[..., None]
 
@@ -176,7 +177,7 @@ class EpisodeParts:
         lookback = min(remembered if len_lookback_buffer is None else len_lookback_buffer, remembered + start)
         made = self._continued()
         made.env_t_started, made.env_t = self.env_t_started + start, self.env_t_started + stop
-        made._lookback = lookback
+        made._lookback, made._given_to = lookback, made.env_t
         for agent_id in self.agent_episodes:
             self._add_part_of_agent(made, agent_id, made.env_t_started - lookback)
         made._newest = [each for each, times in made._times.items() if times[-1] == made.env_t]

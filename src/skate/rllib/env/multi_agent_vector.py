@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import gymnasium as gym
 
 from skate.rllib.env.creation import make_one
 from skate.rllib.env.env_context import EnvContext
+
+logger = logging.getLogger(__name__)
 
 
 class MultiAgentVector:
@@ -52,6 +55,14 @@ class MultiAgentVector:
     def make(self, lane: int) -> Any:
         """Make one environment anew."""
         return make_one(self._config.env, self._context.copy_with_overrides(vector_index=lane))
+
+    def remake(self, lane: int) -> None:
+        """Put a new environment in the place of one that has failed."""
+        try:
+            self.envs[lane].close()
+        except Exception:  # the environment is broken, and its successor does not depend on it
+            logger.warning("The failed environment of lane %d could not be closed", lane, exc_info=True)
+        self.envs[lane] = self.make(lane)
 
     def close(self) -> None:
         """Close all environments."""

@@ -48,6 +48,23 @@ class Repeated(spaces.Space[list[Any]]):
         return f"Repeated({self.child_space}, {self.max_len})"
 
 
+class FlexDict(spaces.Dict):
+    """A Dict space that takes further spaces later: ``space["key"] = Discrete(2)``.
+
+    Args:
+        spaces: The spaces by key.
+        **spaces_kwargs: The same as keyword arguments.
+    """
+
+    def __setitem__(self, key: str, value: spaces.Space[Any]) -> None:
+        if not isinstance(value, spaces.Space):
+            raise AssertionError(f"values of a FlexDict are spaces; {key!r} got {value!r}")
+        self.spaces[key] = value
+
+    def __repr__(self) -> str:
+        return f"FlexDict({', '.join(f'{key}:{space}' for key, space in self.spaces.items())})"
+
+
 class Simplex(spaces.Space[np.ndarray[Any, Any]]):
     """Numbers of at least 0 that add up to 1 along the last dimension.
 

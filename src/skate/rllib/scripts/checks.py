@@ -51,6 +51,8 @@ def check(
             check(mine, other, **more)
     elif x is None or y is None or isinstance(x, str | bytes | bool | np.bool_):
         assert (x == y) is not false, f"{x!r} {'equals' if false else 'is not'} {y!r}"
+    elif isinstance(x, np.ndarray) and not is_numeric(x):
+        assert np.array_equal(x, np.asarray(y)) is not false, f"{x!r} {'equals' if false else 'is not'} {y!r}"
     elif not is_numeric(x) or not is_numeric(y):
         assert bool(x == y) is not false, f"{x!r} {'equals' if false else 'is not'} {y!r}"
     else:

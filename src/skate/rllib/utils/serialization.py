@@ -12,6 +12,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from skate.rllib.env.spaces import Repeated, Simplex
 from skate.rllib.utils.numpy import convert_numpy_to_python_primitives
 
 __all__ = [
@@ -55,8 +56,15 @@ def gym_space_to_dict(space: gym.Space[Any] | None) -> dict[str, Any] | None:
     if isinstance(space, spaces.Text):
         sizes = {"min_length": space.min_length, "max_length": space.max_length}
         return {"space": "text", **sizes, "charset": space.characters}
+    if isinstance(space, Simplex):
+        shape, dtype = space.shape, np.dtype(space.dtype).str
+        return {"space": "simplex", "shape": shape, "concentration": space.concentration, "dtype": dtype}
+    if isinstance(space, Repeated):
+        child = gym_space_to_dict(space.child_space)
+        return {"space": "repeated", "child_space": child, "max_len": space.max_len}
     raise ValueError(
-        f"{space} has no form as a dict; there is one of Box, Discrete, MultiBinary, MultiDiscrete, Tuple, Dict and Text"
+        f"{space} has no form as a dict; there is one of Box, Discrete, MultiBinary, MultiDiscrete, Tuple, Dict, Text, "
+        "Simplex and Repeated"
     )
 
 
@@ -81,6 +89,8 @@ def gym_space_from_dict(d: dict[str, Any] | None) -> gym.Space[Any] | None:
         rest["shape"] = tuple(rest["shape"])
     if kind == "tuple":
         return spaces.Tuple([_known(each) for each in rest["spaces"]])
+    if kind == "repeated":
+        return Repeated(_known(rest["child_space"]), rest["max_len"])
     if kind == "dict":
         return spaces.Dict([(key, _known(each)) for key, each in rest["spaces"].items()])
     kinds: dict[str, Any] = {
@@ -89,9 +99,12 @@ def gym_space_from_dict(d: dict[str, Any] | None) -> gym.Space[Any] | None:
         "multi-binary": spaces.MultiBinary,
         "multi-discrete": spaces.MultiDiscrete,
         "text": spaces.Text,
+        "simplex": Simplex,
     }
     if kind not in kinds:
-        raise ValueError(f"space {kind!r} is not known; there are {sorted([*kinds, 'dict', 'tuple'])}")
+        raise ValueError(
+            f"space {kind!r} is not known; there are {sorted([*kinds, 'dict', 'repeated', 'tuple'])}"
+        )
     made: gym.Space[Any] = kinds[kind](**rest)
     return made
 

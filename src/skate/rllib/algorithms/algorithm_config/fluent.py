@@ -115,7 +115,9 @@ class FluentMethods(Settings):
         """
         count = settings.get("count_steps_by", "env_steps")
         if count not in ("env_steps", "agent_steps", NotProvided):
-            raise ValueError(f'count_steps_by={count!r}; choose "env_steps" or "agent_steps"')
+            raise ValueError(
+                f"config.multi_agent(count_steps_by=..) must be one of 'env_steps' and 'agent_steps', got {count!r}"
+            )
         policies = settings.get("policies", NotProvided)
         if isinstance(policies, set | frozenset | list | tuple | dict):
             settings["policies"] = _policies(policies)

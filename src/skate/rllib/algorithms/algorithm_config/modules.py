@@ -190,7 +190,13 @@ class ModuleSpecs(BatchSizes, FluentMethods):
         return self.observation_space or observations, self.action_space or actions
 
     def get_config_for_module(self, module_id: str) -> Any:
-        """Return the configuration of one module: this one, with the module's own settings over it."""
+        """Return the configuration of one module: this one, with the module's own settings over it.
+
+        A frozen configuration makes each of them once.
+        """
+        made = vars(self).get("_configs_of_modules") if self._is_frozen else None
+        if made is not None and module_id in made:
+            return made[module_id]
         own = self.algorithm_config_overrides_per_module.get(module_id)
         policy = self.policies.get(module_id)
         extra = getattr(policy, "config", None)
@@ -202,6 +208,7 @@ class ModuleSpecs(BatchSizes, FluentMethods):
                 config.update_from_dict(each)
         if self._is_frozen:
             config.freeze()
+            vars(self).setdefault("_configs_of_modules", {})[module_id] = config
         return config
 
 

@@ -51,7 +51,9 @@ ITEM_NAMES = {
     "custom_evaluation_function": "custom_eval_function",
 }
 _ATTRIBUTES = {item: attribute for attribute, item in ITEM_NAMES.items()} | {"lambda": "lambda_"}
-_NOT_IN_A_DICT = ("algo_class", "_is_frozen")
+#: Where a frozen configuration keeps those of its modules.
+_OF_MODULES = "_configs_of_modules"
+_NOT_IN_A_DICT = ("algo_class", "_is_frozen", _OF_MODULES)
 #: Attributes that no method sets.
 _INNER: dict[str, Any] = {
     "in_evaluation": False,
@@ -102,6 +104,7 @@ class Settings:
     def __copy__(self) -> Self:
         made = object.__new__(type(self))
         vars(made).update(vars(self))
+        vars(made).pop(_OF_MODULES, None)
         return made
 
     def __getstate__(self) -> dict[str, Any]:
@@ -111,12 +114,17 @@ class Settings:
             from skate.rllib.env import creation
 
             creation.publish(self.env)
-        return dict(vars(self))
+        return {name: value for name, value in vars(self).items() if name != _OF_MODULES}
 
     def __getitem__(self, name: str) -> Any:
         return getattr(self, _ATTRIBUTES.get(name, name))
 
     def __setitem__(self, name: str, value: Any) -> None:
+        if name == "multiagent":
+            raise AttributeError(
+                "Cannot set `multiagent` key in an AlgorithmConfig! Call .multi_agent(policies=...,"
+                " policy_mapping_fn=..., policies_to_train=...) for its parts"
+            )
         setattr(self, _ATTRIBUTES.get(name, name), value)
 
     def __contains__(self, name: str) -> bool:
@@ -178,6 +186,7 @@ class Settings:
         try:
             yield self
         finally:
+            vars(self).pop(_OF_MODULES, None)
             if frozen:
                 self.freeze()
 

@@ -122,8 +122,7 @@ class Catalog:
         if isinstance(action_space, spaces.Discrete):
             return TorchCategorical
         if isinstance(action_space, spaces.MultiDiscrete):
-            lengths = [int(n) for n in action_space.nvec.reshape(-1)]
-            return TorchMultiCategorical.get_partial_dist_cls(space=action_space, input_lens=lengths)
+            return _multi_categorical_dist_partial_helper(action_space, framework)
         if isinstance(action_space, spaces.Box):
             if np.issubdtype(action_space.dtype, np.integer):
                 raise ValueError(
@@ -136,17 +135,33 @@ class Catalog:
                 )
             return TorchDiagGaussian
         if isinstance(action_space, spaces.Dict | spaces.Tuple):
-            parts = structure_of(action_space)
-            kinds = _map(lambda part: cls._get_dist_cls_from_action_space(part, framework=framework), parts)
-            flat = zip(leaves_of(kinds), leaves_of(parts), strict=True)
-            return TorchMultiDistribution.get_partial_dist_cls(
-                space=action_space,
-                child_distribution_cls_struct=kinds,
-                input_lens=[kind.required_input_dim(part) for kind, part in flat],
-            )
+            return _multi_action_dist_partial_helper(cls, action_space, framework)
         raise NotImplementedError(
             f"no action distribution for {action_space}; set self.action_dist_cls in your module's setup()"
         )
+
+
+def _multi_categorical_dist_partial_helper(
+    action_space: Any, framework: str | None = "torch"
+) -> type[TorchDistribution]:
+    """Return the class of distributions of a MultiDiscrete space."""
+    check_framework(framework or "torch")
+    lengths = [int(n) for n in action_space.nvec.reshape(-1)]
+    return TorchMultiCategorical.get_partial_dist_cls(space=action_space, input_lens=lengths)
+
+
+def _multi_action_dist_partial_helper(
+    catalog_cls: Any, action_space: Any, framework: str | None = "torch"
+) -> type[TorchDistribution]:
+    """Return the class of distributions of a Dict or Tuple space, whose parts have those that a catalog chooses."""
+    parts = structure_of(action_space)
+    kinds = _map(lambda part: catalog_cls._get_dist_cls_from_action_space(part, framework=framework), parts)
+    flat = zip(leaves_of(kinds), leaves_of(parts), strict=True)
+    return TorchMultiDistribution.get_partial_dist_cls(
+        space=action_space,
+        child_distribution_cls_struct=kinds,
+        input_lens=[kind.required_input_dim(part) for kind, part in flat],
+    )
 
 
 def completed_model_config(model_config: Any) -> dict[str, Any]:
@@ -195,7 +210,7 @@ def cnn_encoder_config(shape: Sequence[int], model: dict[str, Any]) -> CNNEncode
     """Return the config of convolutions over images."""
     return CNNEncoderConfig(
         input_dims=shape,
-        cnn_filter_specifiers=model["conv_filters"] or default_filters(shape),
+        cnn_filter_specifiers=model["conv_filters"] or get_filter_config(shape),
         cnn_activation=model["conv_activation"],
         cnn_kernel_initializer=model["conv_kernel_initializer"],
         cnn_kernel_initializer_config=model["conv_kernel_initializer_kwargs"],
@@ -204,7 +219,7 @@ def cnn_encoder_config(shape: Sequence[int], model: dict[str, Any]) -> CNNEncode
     )
 
 
-def default_filters(shape: Sequence[int]) -> list[list[Any]]:
+def get_filter_config(shape: Sequence[int]) -> list[list[Any]]:
     """Return convolutions for images of the given height, width and channels.
 
     Squares of 10, 42, 64, 84 and 96 pixels have fixed stacks. Any other image is halved until its longer side has

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate.rllib.core.models.base import ModelConfig, check_framework
+from skate.rllib.core.models.torch.cnn_transpose import TorchCNNTransposeHead
 from skate.rllib.core.models.torch.encoder import (
     TorchActorCriticEncoder,
     TorchCNNEncoder,
@@ -22,6 +23,7 @@ from skate.rllib.core.models.torch.primitives import Activation, Initializer, fi
 __all__ = [
     "ActorCriticEncoderConfig",
     "CNNEncoderConfig",
+    "CNNTransposeHeadConfig",
     "FreeLogStdMLPHeadConfig",
     "MLPEncoderConfig",
     "MLPHeadConfig",
@@ -130,6 +132,43 @@ class CNNEncoderConfig(ModelConfig):
                 f"{self.input_dims}; give fewer layers or smaller strides in conv_filters"
             )
         return TorchCNNEncoder(self)
+
+
+@dataclass
+class CNNTransposeHeadConfig(ModelConfig):
+    """A dense layer and transposed convolutions, from embeddings to images of height, width and channels."""
+
+    initial_image_dims: Sequence[int] = field(default_factory=lambda: [4, 4, 96])
+    initial_dense_weights_initializer: Initializer = None
+    initial_dense_weights_initializer_config: dict[str, Any] | None = None
+    initial_dense_bias_initializer: Initializer = None
+    initial_dense_bias_initializer_config: dict[str, Any] | None = None
+    cnn_transpose_filter_specifiers: Sequence[Sequence[Any]] = field(
+        default_factory=lambda: [[48, [4, 4], 2], [24, [4, 4], 2], [3, [4, 4], 2]]
+    )
+    cnn_transpose_use_bias: bool = True
+    cnn_transpose_activation: Activation = "relu"
+    cnn_transpose_use_layernorm: bool = False
+    cnn_transpose_kernel_initializer: Initializer = None
+    cnn_transpose_kernel_initializer_config: dict[str, Any] | None = None
+    cnn_transpose_bias_initializer: Initializer = None
+    cnn_transpose_bias_initializer_config: dict[str, Any] | None = None
+
+    @property
+    def output_dims(self) -> tuple[int, ...]:
+        height, width, depth = (int(size) for size in self.initial_image_dims)
+        for specifier in self.cnn_transpose_filter_specifiers:
+            depth, _, (down, right), _ = filter_of(specifier)
+            height, width = height * down, width * right
+        return height, width, depth
+
+    def build(self, framework: str = "torch") -> TorchCNNTransposeHead:
+        check_framework(framework)
+        if self.input_dims is None or len(self.input_dims) != 1:
+            raise ValueError(
+                f"CNNTransposeHeadConfig needs input_dims of one number, the length of an embedding; got {self.input_dims}"
+            )
+        return TorchCNNTransposeHead(self)
 
 
 @dataclass

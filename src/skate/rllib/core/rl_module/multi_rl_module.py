@@ -251,7 +251,7 @@ class MultiRLModuleSpec:
     rl_module_specs: dict[str, RLModuleSpec] | None = None
     load_state_path: str | None = None
     modules_to_load: set[str] | None = None
-    # An older name of rl_module_specs; only Ray's pickles have it.
+    #: An older name of rl_module_specs, for programs that read it.
     module_specs: Any = None
 
     def __post_init__(self) -> None:
@@ -262,6 +262,7 @@ class MultiRLModuleSpec:
             )
         if self.inference_only is None:
             self.inference_only = all(spec.inference_only for spec in self.rl_module_specs.values())
+        self.module_specs = self.rl_module_specs
 
     @property
     def specs(self) -> dict[str, RLModuleSpec]:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from skate.rllib.core.columns import Columns
+from skate.rllib.env.env_runner import StepFailedRecreateEnvError
 from skate.rllib.env.multi_agent_episode import MultiAgentEpisode
 from skate.rllib.env.rollout import AgentChunk, Rollout, concatenate_lanes
 from skate.rllib.env.sampling.action_source import share_stream
@@ -41,6 +42,8 @@ class MultiAgentSampler:
         self.outputs: dict[str, dict[str, Any]] = {}
         #: Agents that got an observation in the last step of all environments.
         self.num_seen = 0
+        #: Steps of environments that failed: the failed ones, and those before them in their episodes.
+        self.num_lost = 0
         #: The environments that are stepped; the others wait for these to end their episodes.
         self.lanes = list(range(runner.num_envs))
 
@@ -61,9 +64,28 @@ class MultiAgentSampler:
         made: MultiAgentEpisode = runner.new_episode()
         self._call("on_episode_created", lane, made)
         with runner.metrics.log_time(names.ENV_RESET_TIMER):
-            observations, infos = runner.env.envs[lane].reset(seed=seed)
+            try:
+                observations, infos = runner.env.envs[lane].reset(seed=seed)
+            except Exception as error:  # an environment is the user's code, which may raise anything
+                self._remake(lane, error)
+                observations, infos = runner.env.envs[lane].reset(seed=seed)
         made.add_env_reset(observations=observations, infos=infos)
         return made
+
+    def _remake(self, lane: int, error: Exception) -> None:
+        """Put a new environment in the place of one that raised, or raise its error."""
+        if not self.runner.restarts_environments:
+            raise error
+        if not isinstance(error, StepFailedRecreateEnvError):
+            logger.error("The environment of lane %d failed; it is made anew", lane, exc_info=error)
+        self.runner.env.remake(lane)
+
+    def _drop(self, lane: int) -> None:
+        """Begin another episode in the place of one that cannot continue."""
+        dropped = self.episodes[lane]
+        self.num_lost += len(dropped) + 1
+        self.chunks.pop(dropped.id_, None)
+        self.episodes[lane] = self._begin(lane)
 
     def _call(self, moment: str, lane: int, episode: Any = None, **kwargs: Any) -> None:
         runner = self.runner
@@ -174,6 +196,7 @@ class MultiAgentSampler:
         """
         runner = self.runner
         actions, for_env, extra = self._act(explore, random_actions, steps)
+        anew: list[int] = []
         for place, lane in enumerate(self.lanes):
             episode = self.episodes[lane]
             acting = episode.get_agents_to_act()
@@ -182,8 +205,14 @@ class MultiAgentSampler:
             for agent in taken:
                 named = self.outputs.setdefault(episode.module_for(agent), {})
                 named.update(extra[place].get(agent, {}))
-            with runner.metrics.log_time(names.ENV_STEP_TIMER):
-                observations, rewards, terminateds, truncateds, infos = runner.env.envs[lane].step(sent)
+            try:
+                with runner.metrics.log_time(names.ENV_STEP_TIMER):
+                    observations, rewards, terminateds, truncateds, infos = runner.env.envs[lane].step(sent)
+            except Exception as error:  # an environment is the user's code, which may raise anything
+                self._remake(lane, error)
+                self._drop(lane)
+                anew.append(lane)
+                continue
             episode.add_env_step(
                 observations,
                 taken,
@@ -199,7 +228,7 @@ class MultiAgentSampler:
         if done:
             self._connect(done, explore)
         is_over = len(done) == limit
-        begun = self._end(set(ended), last or is_over, limit)
+        begun = anew + self._end(set(ended), last or is_over, limit, anew)
         if is_over:
             return done
         self.to_module = self._connect([self.episodes[lane] for lane in self.lanes], explore)
@@ -207,11 +236,14 @@ class MultiAgentSampler:
             self._call("on_episode_start", lane)
         return done
 
-    def _end(self, ended: set[int], last: bool, limit: int | None) -> list[int]:
-        """Finish the episodes that ended, and begin others; return the environments of these."""
+    def _end(self, ended: set[int], last: bool, limit: int | None, anew: list[int]) -> list[int]:
+        """Finish the episodes that ended, and begin others; return the environments of these.
+
+        Those that were made anew have had no step.
+        """
         begun = []
         count = 0
-        for lane in list(self.lanes):
+        for lane in [each for each in self.lanes if each not in anew]:
             self._call("on_episode_step", lane)
             if lane not in ended:
                 continue

@@ -13,6 +13,7 @@ from torch import nn
 from skate.rllib.core.distribution.torch.torch_distribution import TorchCategorical, TorchDiagGaussian
 from skate.rllib.core.rl_module.apis.inference_only_api import InferenceOnlyAPI
 from skate.rllib.core.rl_module.rl_module import RLModule
+from skate.rllib.core.rl_module.torch.torch_compile_config import TorchCompileConfig
 
 
 class TorchRLModule(nn.Module, RLModule):
@@ -34,6 +35,21 @@ class TorchRLModule(nn.Module, RLModule):
                     _remove_attribute(self, path.split("."))
             # Dropout and batch statistics have no use without training; so no call has to switch modes.
             self.eval()
+
+    def compile(self, compile_config: TorchCompileConfig) -> None:
+        """Compile the methods ``_forward_train``, ``_forward_inference`` and ``_forward_exploration``.
+
+        Args:
+            compile_config: The arguments of ``torch.compile``.
+        """
+        for name in ("_forward_train", "_forward_inference", "_forward_exploration"):
+            compiled = torch.compile(
+                getattr(self, name),
+                backend=compile_config.torch_dynamo_backend,
+                mode=compile_config.torch_dynamo_mode,
+                **compile_config.kwargs,
+            )
+            setattr(self, name, compiled)
 
     def forward_inference(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         if not self.training:

@@ -1,0 +1,1 @@
+"""A small module, its learner and its config, for tests of learners and of groups of them."""

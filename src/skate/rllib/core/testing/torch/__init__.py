@@ -1,0 +1,1 @@
+"""The small module and its learner, with torch."""
