@@ -228,7 +228,7 @@ class Worker(Process):
         except Left:
             self.has_left = True
             self.turns_left = self.cluster.rng.randrange(LAST_TURNS)
-            self.tables.exit_actor()
+            self.tables.exit_actor("exit_actor()")
             self.call_ended(running)
 
     def answer_for(self, running: Running, status: int, returns: Any, retriable: bool) -> None:
