@@ -78,7 +78,7 @@ def of(kind: Any) -> st.SearchStrategy[Any]:
                 return st.integers(mark.least, min(mark.most, 1 << 40)) | st.integers(mark.least, 3)
             if isinstance(mark, check.Passes):
                 return st.sampled_from(
-                    [("spread",), ("node", b"n" * 28, True), ("bundle", b"g" * 18, 0, False), None]
+                    [("spread",), ("node", b"n" * 28, True, "wait"), ("bundle", b"g" * 18, 0, False), None]
                 )
         return of(base)
     if origin is tuple:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import ray
 from ray.cluster_utils import Cluster
+from ray.exceptions import ActorUnschedulableError, TaskUnschedulableError
 from ray.util import placement_group, placement_group_table, remove_placement_group
 from ray.util.scheduling_strategies import (
     In,
@@ -180,6 +181,34 @@ def test_core_38_hard_affinity_waits_for_its_busy_node(gate: Any, tally: Any) ->
     release.open()
     ray.get(held)
     assert ray.get(waiting, timeout=60) == node_with("left")
+
+
+@pytest.mark.usefixtures("three")
+def test_core_38_affinity_to_a_busy_node_without_waiting() -> None:
+    @ray.remote(num_cpus=2)
+    class Holder:
+        def node(self) -> str:
+            return ray.get_runtime_context().get_node_id()
+
+    left, here, actors = node_with("left"), here_task(), here_class()
+    spills = NodeAffinitySchedulingStrategy(left, soft=True, _spill_on_unavailable=True)
+    fails = NodeAffinitySchedulingStrategy(left, soft=False, _fail_on_unavailable=True)
+    waits = NodeAffinitySchedulingStrategy(left, soft=False)
+    for strategy in (spills, fails):
+        assert ray.get(here.options(scheduling_strategy=strategy).remote(), timeout=60) == left
+    holder = Holder.options(scheduling_strategy=waits).remote()
+    assert ray.get(holder.node.remote(), timeout=60) == left
+    assert ray.get(here.options(scheduling_strategy=spills).remote(), timeout=60) != left
+    other = actors.options(num_cpus=1, scheduling_strategy=spills).remote()
+    assert ray.get(other.node.remote(), timeout=60) != left
+    with pytest.raises(TaskUnschedulableError):
+        ray.get(here.options(scheduling_strategy=fails).remote(), timeout=60)
+    refused = actors.options(num_cpus=1, scheduling_strategy=fails).remote()
+    with pytest.raises(ActorUnschedulableError):
+        ray.get(refused.node.remote(), timeout=60)
+    for actor in (holder, other):
+        ray.kill(actor)
+    assert ray.get(here.options(scheduling_strategy=waits).remote(), timeout=60) == left
 
 
 @pytest.mark.usefixtures("three")

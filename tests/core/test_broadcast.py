@@ -112,7 +112,7 @@ def read_everywhere(seed: int = 1, **faults: Any) -> tuple[Mesh, Any]:
 
 
 def on(mesh: Mesh, number: int) -> tuple[str, bytes, bool]:
-    return ("node", mesh.nodes[number].node_id, True)
+    return ("node", mesh.nodes[number].node_id, True, "wait")
 
 
 def reads(mesh: Mesh) -> dict[int, int]:

@@ -23,7 +23,7 @@ def lost_and_requested(spec: Spec, *more: Any, life: dict[str, Any] | None = Non
     """Lose the node that has a driver's values, and request the first of them."""
     nodes = world(1, 1, 1)
     driver = nodes.nodes[0].driver()
-    strategy = ("node", nodes.nodes[1].node_id, True)
+    strategy = ("node", nodes.nodes[1].node_id, True, "wait")
     if life is None:
         spec.strategy = strategy
         driver.todo.append(("submit", spec))
@@ -96,10 +96,12 @@ def test_values_lost_on_their_way_to_who_waits_for_them_are_made_again_by_one_ru
     nodes = world(1, 1, 1)
     head = nodes.nodes[0].core
     driver = nodes.nodes[0].driver()
-    pair = Spec("pair", large=True, returns=2, retries=1, strategy=("node", nodes.nodes[1].node_id, True))
+    pair = Spec(
+        "pair", large=True, returns=2, retries=1, strategy=("node", nodes.nodes[1].node_id, True, "wait")
+    )
     taker = method("taker")
     life = {"actor_name": "", "namespace": "", "detached": False, "max_restarts": 0, "max_task_retries": 0}
-    actor = Spec("actor", request={}, strategy=("node", nodes.nodes[0].node_id, False))
+    actor = Spec("actor", request={}, strategy=("node", nodes.nodes[0].node_id, False, "wait"))
     driver.todo += [("create", actor, {**life, "concurrent": False, "handle": b""}), ("submit", pair)]
     driver.todo.append(("call", 0, taker, (0, 1)))
     while len(head.remote_objects.pulls) < 2:
@@ -118,7 +120,7 @@ def test_caller_is_told_once_of_a_result_that_is_lost_before_the_others_come(ret
     nodes = world(1, 1, 1)
     driver = nodes.nodes[0].driver()
     spec = Spec(
-        "two", large=True, returns=2, retries=retries, strategy=("node", nodes.nodes[1].node_id, True)
+        "two", large=True, returns=2, retries=retries, strategy=("node", nodes.nodes[1].node_id, True, "wait")
     )
     driver.todo.append(("submit", spec))
     while not any(task.given for task in nodes.nodes[0].core.tasks.values()):
@@ -144,7 +146,7 @@ def borrowed_on_a_third_node(large: bool, owner_is_driver: bool) -> tuple[Star, 
     """A value that a process of the second node owns, and the refs to it in a program on the third, behind a gate."""
     nodes = world(1, 1, 1)
     head = nodes.nodes[0].driver()
-    on_third_node = ("node", nodes.nodes[2].node_id, False)
+    on_third_node = ("node", nodes.nodes[2].node_id, False, "wait")
     read = method("read", (("gate", "read"), ("get", -1), ("gate", "end")))
     life = {**SERVICE, "concurrent": False, "handle": b""}
     head.todo.append(("create", Spec("actor", request={}, strategy=on_third_node), life))
@@ -153,7 +155,7 @@ def borrowed_on_a_third_node(large: bool, owner_is_driver: bool) -> tuple[Star, 
         nodes.nodes[1].driver().todo += [("name", "a"), ("put", large), ("call", 0, read, (), (0,))]
     else:
         make = (("name", "a"), ("put", large), ("call", 0, read, (), (0,)), ("gate", "end"))
-        strategy = ("node", nodes.nodes[1].node_id, False)
+        strategy = ("node", nodes.nodes[1].node_id, False, "wait")
         head.todo.append(("submit", Spec("make", make, strategy=strategy)))
     nodes.settle()
     [reader] = [process for process in nodes.nodes[2].processes.values() if process.is_worker]
@@ -190,7 +192,7 @@ def test_an_item_lost_on_its_way_is_made_again_by_the_stream(goes_on: bool) -> N
     nodes = world(1, 1, 1)
     head = nodes.nodes[0].core
     driver = nodes.nodes[0].driver()
-    strategy = ("node", nodes.nodes[1].node_id, True)
+    strategy = ("node", nodes.nodes[1].node_id, True, "wait")
     spec = Spec("stream", program, streaming=True, large=True, retries=1, strategy=strategy)
     driver.todo += [("submit", spec), ("next", 0)]
     nodes.settle()

@@ -90,14 +90,26 @@ def test_a_task_that_only_others_could_run_waits_for_them() -> None:
 def test_affinity_goes_to_its_node_even_if_that_is_busy(soft: bool) -> None:
     node = core()
     node.peers.alive[50].available = {"CPU": 0}
-    assert chosen(node, ("node", THERE, soft)) == THERE
+    assert chosen(node, ("node", THERE, soft, "wait")) == THERE
+
+
+def test_affinity_that_spills_avoids_a_busy_node_while_another_has_room() -> None:
+    node = core()
+    spilling = ("node", THERE, True, "spill")
+    assert chosen(node, spilling) == THERE
+    peers = node.peers.alive
+    peers[50].available = {"CPU": 0}
+    assert chosen(node, spilling) == HERE
+    for peer in (node.peers.here, *peers.values()):
+        peer.available = {"CPU": 0}
+    assert chosen(node, spilling) == THERE, "it waits for its own node if none has room"
 
 
 def test_soft_affinity_to_a_node_that_is_gone_goes_anywhere() -> None:
     node = core()
     node.cluster.left(50, "was lost", 1.0)
-    assert chosen(node, ("node", THERE, True)) == HERE
-    assert chosen(node, ("node", THERE, False)) is None
+    assert chosen(node, ("node", THERE, True, "wait")) == HERE
+    assert chosen(node, ("node", THERE, False, "wait")) is None
 
 
 def test_labels_choose_and_preferred_ones_are_only_preferred() -> None:
@@ -181,7 +193,7 @@ def test_task_runs_on_the_node_that_has_its_resource_and_its_result_comes_back()
 def test_task_of_a_lost_node_runs_again_elsewhere_if_it_may(retries: int) -> None:
     nodes = world(1, 1, 1)
     driver = nodes.nodes[0].driver()
-    strategy = ("node", nodes.nodes[1].node_id, True)
+    strategy = ("node", nodes.nodes[1].node_id, True, "wait")
     spec = Spec("f", (("gate", "open"),), strategy=strategy, retries=retries)
     driver.todo.append(("submit", spec))
     nodes.settle()
@@ -196,7 +208,7 @@ def test_task_of_a_lost_node_runs_again_elsewhere_if_it_may(retries: int) -> Non
 def test_value_of_a_lost_node_is_made_again_with_what_it_was_made_of(retries: int) -> None:
     nodes = world(1, 1, 1)
     driver = nodes.nodes[0].driver()
-    strategy = ("node", nodes.nodes[1].node_id, True)
+    strategy = ("node", nodes.nodes[1].node_id, True, "wait")
     first = Spec("first", large=True, retries=retries, strategy=strategy)
     second = Spec("second", large=True, retries=retries, strategy=strategy)
     driver.todo += [("submit", first), ("submit", second, (0,)), ("drop", 0)]
@@ -216,7 +228,7 @@ def test_value_of_a_lost_node_is_made_again_with_what_it_was_made_of(retries: in
 def test_value_made_again_holds_what_is_in_it_once() -> None:
     nodes = world(1, 1, 1)
     driver = nodes.nodes[0].driver()
-    strategy = ("node", nodes.nodes[1].node_id, True)
+    strategy = ("node", nodes.nodes[1].node_id, True, "wait")
     inner = Spec("inner")
     outer = Spec("outer", (("give", (0,)),), large=True, retries=1, strategy=strategy)
     driver.todo += [("submit", inner), ("submit", outer, (), (0,))]
@@ -232,7 +244,7 @@ def test_value_made_again_holds_what_is_in_it_once() -> None:
 def test_task_tried_again_does_not_run_with_an_argument_that_was_lost_meanwhile() -> None:
     nodes = world(1, 1, 1)
     driver = nodes.nodes[0].driver()
-    places = [("node", nodes.nodes[number].node_id, True) for number in (1, 2)]
+    places = [("node", nodes.nodes[number].node_id, True, "wait") for number in (1, 2)]
     first = Spec("first", large=True, strategy=places[0])
     second = Spec("second", (("gate", "open"),), retries=1, strategy=places[1])
     driver.todo += [("submit", first), ("submit", second, (0,))]
@@ -292,7 +304,7 @@ def test_the_queued_tasks_of_a_peer_do_not_keep_others_here() -> None:
 def test_actor_of_a_lost_node_starts_again_elsewhere_if_it_may(restarts: int) -> None:
     nodes = world(1, 1, 1)
     driver = nodes.nodes[0].driver()
-    strategy = ("node", nodes.nodes[1].node_id, True)
+    strategy = ("node", nodes.nodes[1].node_id, True, "wait")
     life = {"max_restarts": restarts, "max_task_retries": 0, "concurrent": False}
     before, after = method("before"), method("after")
     driver.todo += [("create", Spec("actor", request={}, strategy=strategy), life), ("call", 0, before)]

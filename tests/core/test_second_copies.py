@@ -28,7 +28,7 @@ def read_on_a_third_node(*readers: int, arena_bytes: int = 8 * MIB) -> tuple[Sta
 
 
 def on(nodes: Star, number: int) -> Any:
-    return ("node", nodes.nodes[number].node_id, True)
+    return ("node", nodes.nodes[number].node_id, True, "wait")
 
 
 def result(nodes: Star, driver: Any) -> str:

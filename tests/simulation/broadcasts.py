@@ -69,4 +69,4 @@ def large(mesh: Mesh, number: int) -> Spec:
 
 
 def on(mesh: Mesh, number: int) -> tuple[str, bytes, bool]:
-    return ("node", mesh.nodes[number].node_id, True)
+    return ("node", mesh.nodes[number].node_id, True, "wait")

@@ -33,7 +33,7 @@ def mesh(binding: Any = BINDING, seed: int = 1) -> tuple[Mesh, Process]:
 
 
 def on(made: Mesh, number: int) -> Any:
-    return ("node", made.nodes[number].node_id, True)
+    return ("node", made.nodes[number].node_id, True, "wait")
 
 
 def lend(made: Mesh, driver: Process, nested: bool = False, large: bool = False) -> bytes:

@@ -30,11 +30,15 @@ class BundleStrategy(Record):
 
 
 class NodeStrategy(Record):
-    """Run on a node; elsewhere only if `soft` and the node cannot run it."""
+    """Run on a node; elsewhere only if `soft` and the node cannot run it.
+
+    While the node is busy, the task or actor waits, runs elsewhere ("spill") or fails.
+    """
 
     tag: Literal["node"]
     node_id: bytes
     soft: bool
+    when_busy: Literal["wait", "spill", "fail"]
 
 
 class LabelStrategy(Record):

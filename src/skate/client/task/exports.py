@@ -200,7 +200,11 @@ def strategy_of(process: Process, options: dict[str, Any], kind: str, name: str)
     if where == "NodeAffinitySchedulingStrategy":
         node = asked.node_id
         node = bytes.fromhex(node) if isinstance(node, str) else node
-        return NodeStrategy("node", node, bool(asked.soft))
+        fails = getattr(asked, "_fail_on_unavailable", False)
+        spills = getattr(asked, "_spill_on_unavailable", False)
+        return NodeStrategy(
+            "node", node, bool(asked.soft), "fail" if fails else "spill" if spills else "wait"
+        )
     if where == "NodeLabelSchedulingStrategy":
         return LabelStrategy("labels", _label_conditions(asked.hard), _label_conditions(asked.soft))
     selector = options.get("label_selector")

@@ -260,10 +260,10 @@ class ActorManager:
 
     def exiting(self, cid: int, message: m.Exiting) -> None:
         """EXITING: an actor exits on its own."""
+        _, how = message
         worker = self.scheduler.workers.get(cid)
         if worker is not None and worker.actor is not None and worker.actor.worker is worker:
-            text = f"its actor exited on its own, by {message[1]}"
-            self._leave(worker.actor, Ending("INTENDED_USER_EXIT", text))
+            self._leave(worker.actor, Ending("INTENDED_USER_EXIT", f"its actor exited on its own, by {how}"))
 
     def kill(self, cid: int, message: m.Kill) -> None:
         """KILL: end an actor's process now, and permanently if `no_restart` is set."""

@@ -37,7 +37,24 @@ class Feasibility:
         ):
             template.judged = self.scheduler.version, len(self.members.alive)
             template.refusal = self._judge(task)
+        strategy = template.strategy
+        if isinstance(strategy, NodeStrategy) and strategy.when_busy == "fail" and not task.missing:
+            return template.refusal or self._busy(task, strategy.node_id)
         return template.refusal
+
+    def _busy(self, task: Task, node_id: bytes) -> ErrorValue | None:
+        """Return the error of a task that must not wait for its node, if that has no room now."""
+        need = task.template.placement or task.template.request
+        here = self.members.here
+        for node in (here, *self.members.alive.values()):
+            if node.node_id == node_id and node.fits(need):
+                return None
+        what = "Task" if task.kind == PLAIN else "Actor"
+        text = (
+            f"{task.template.name} must run on node {node_id.hex()} without waiting (_fail_on_unavailable=True), but the node "
+            "has no room for it now; pass _fail_on_unavailable=False to wait"
+        )
+        return (f"{what}UnschedulableError", {"message": text})
 
     def _judge(self, task: Task) -> ErrorValue | None:
         template = task.template
@@ -47,7 +64,7 @@ class Feasibility:
             return self._bundle_refusal(task, strategy.group_id, strategy.bundle)
         totals = self.members.totals()
         if isinstance(strategy, NodeStrategy):
-            _, wanted, soft = strategy
+            _, wanted, soft, _ = strategy
             if not soft and wanted not in self.members.ids():
                 known = ", ".join(each.hex() for each in self.members.ids())
                 text = (

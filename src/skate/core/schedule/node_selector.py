@@ -96,6 +96,8 @@ class NodeSelector:
         need = self._need(template)
         if isinstance(strategy, SpreadStrategy):
             return self._spread(task, choices, need)
+        if isinstance(strategy, NodeStrategy) and nodes[0].node_id == strategy.node_id:
+            return self._spilled(task, choices, need)
         near = self._near(task, choices, need)
         if near is not None:
             return near
@@ -140,7 +142,7 @@ class NodeSelector:
         strategy = template.strategy
         request, placement = template.request, template.placement
         if isinstance(strategy, NodeStrategy):
-            _, wanted, soft = strategy
+            _, wanted, soft, when_busy = strategy
             place = peers.here if wanted == peers.here.node_id else peers.by_tag.get(wanted[:8])
             if (
                 place is not None
@@ -149,12 +151,17 @@ class NodeSelector:
                 and _has(place.total, request)
                 and _has(place.total, placement)
             ):
-                return [place]
-            if not soft:
+                if when_busy != "spill":
+                    return [place]
+            elif soft:
+                place = None
+            else:
                 return []
         nodes = [peers.here, *peers.alive.values()]
         nodes = [n for n in nodes if not n.draining and _has(n.total, request) and _has(n.total, placement)]
         nodes = [n for n in nodes if DRIVER_NODE not in n.labels] or nodes
+        if isinstance(strategy, NodeStrategy) and place is not None:
+            return [place, *(n for n in nodes if n is not place)]
         if isinstance(strategy, LabelStrategy):
             _, hard, preferred = strategy
             nodes = [n for n in nodes if matches(n.labels, hard)]
@@ -222,6 +229,15 @@ class NodeSelector:
         if best is self._members.here:
             return best if self._free_here(task, need) else None
         return best if self._room(task, best, need) else None
+
+    def _spilled(self, task: Task, choices: Choices, need: dict[str, int]) -> Peer:
+        """Return the first of the nodes if it has room, otherwise another one with room, if there is one."""
+        first, here = choices.nodes[0], self._members.here
+        if self._free_here(task, need) if first is here else self._room(task, first, need):
+            return first
+        if choices.here is not None and first is not here and self._free_here(task, need):
+            return here
+        return self._roomiest(task, choices, need) or first
 
     def _spread(self, task: Task, choices: Choices, need: dict[str, int]) -> Peer | None:
         """Return the next node with room, in rotation."""

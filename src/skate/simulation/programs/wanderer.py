@@ -29,7 +29,7 @@ class Wanderer(Author):
         lends = (("submit", slow), ("submit", waiter, (), (-1,)), ("get", -1))
         owner = Spec(self.name("owner"), lends, request={})
         for spec in (waiter, owner):
-            spec.strategy = ("node", node_id_of(rng.randrange(self.nodes)), True)
+            spec.strategy = ("node", node_id_of(rng.randrange(self.nodes)), True, "wait")
         return ("submit", owner)
 
     def where(self, spec: Spec) -> None:
@@ -41,7 +41,7 @@ class Wanderer(Author):
         if kind < 0.2:
             spec.strategy = ("spread",)
         elif kind < 0.35:
-            spec.strategy = ("node", node_id, rng.random() < 0.5 or self.failures)
+            spec.strategy = ("node", node_id, rng.random() < 0.5 or self.failures, "wait")
         elif kind < 0.45:
             spec.strategy = ("labels", (("zone", "in", (str(number % 2),)),), ())
         elif kind < 0.6 and not self.failures:

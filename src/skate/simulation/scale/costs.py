@@ -50,7 +50,7 @@ def affinity(nodes: int) -> float:
             place = (number * 7919 % nodes).to_bytes(8, "big") + bytes(20)
             key = b"at" + place
             if key not in head.core.templates:
-                head.template(key, ("node", place, False))
+                head.template(key, ("node", place, False, "wait"))
             found.append(key)
         return found * (BATCH // len(found))
 
