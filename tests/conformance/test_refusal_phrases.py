@@ -71,7 +71,8 @@ def _killed() -> None:
     actor = Box.remote()
     ray.get(actor.open.remote())
     ray.kill(actor)
-    ray.get(actor.open.remote())
+    while True:  # Ray lets calls pass until the process has ended
+        ray.get(actor.open.remote())
 
 
 def _exited() -> None:

@@ -265,8 +265,9 @@ def test_decorator_of_calls():
         return call
 
     def decorated(function):
-        def run(*args):
-            return function(*args[:-2], args[-2] + args[-1])
+        def run(first, *others):
+            *before, one, other = first, *others
+            return function(*before, one + other)
 
         run.__ray_invocation_decorator__ = twice
         return run
