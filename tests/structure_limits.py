@@ -61,7 +61,7 @@ REACH_THROUGHS = 13
 SHARE_OF_ANY: dict[str, int] = {
     "air": 13,
     "autoscaler": 2,
-    "client": 14,
+    "client": 13,
     "command": 2,
     "core": 2,
     "dag": 23,

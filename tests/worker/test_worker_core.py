@@ -278,8 +278,8 @@ def test_an_actor_that_leaves_runs_nothing_more(rig: Rig) -> None:
     first, _ = rig.take(), rig.take()
     rig.invoke(3)
     assert len(woken) == 3
-    rig.exit_actor()
-    assert rig.sent == [(m.EXITING, "exit_actor")]
+    rig.exit_actor("exit_actor()")
+    assert rig.sent == [(m.EXITING, "exit_actor()")]
     assert rig.leaving and rig.final
     rig.invoke(4)
     assert not rig.queue

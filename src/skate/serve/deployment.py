@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -361,9 +362,7 @@ def _check_serializable(func_or_class: Callable[..., Any]) -> None:
     try:
         pickler.dumps(func_or_class)
     except Exception as error:  # pickling may raise anything
-        import io  # only errors need these
-
-        from skate.util import inspect_serializability
+        from skate.util import inspect_serializability  # only errors need it
 
         shown = getattr(func_or_class, "__name__", repr(func_or_class))
         out = io.StringIO()

@@ -23,7 +23,6 @@ ABSENT: dict[str, str] = {
     "ray.dag.compiled_dag_node.do_*": "parts of the loop in Ray's actors",
     "ray.data.*.stat_computation_plan": "the plan in which Ray's preprocessors keep what is to be learnt",
     "ray.data.*Dataset.map_batches_internal": "`map_batches` under a name for Ray's own parts",
-    "ray.data.*FileDatasink.open_output_stream": "the sink opens files, under names that no reader sees",
     "ray.data.DataContext()": "its fields stand in another order; programs set them by name",
     "ray.data.Dataset()": "programs do not construct it: reading and `from_*` functions give it",
     "ray.data.DatasetSummary()": "programs do not construct it: `summary()` gives it",

@@ -45,9 +45,8 @@ class Feasibility:
     def _busy(self, task: Task, node_id: bytes) -> ErrorValue | None:
         """Return the error of a task that must not wait for its node, if that has no room now."""
         need = task.template.placement or task.template.request
-        here = self.members.here
-        for node in (here, *self.members.alive.values()):
-            if node.node_id == node_id and node.fits(need):
+        for peer in (self.members.here, *self.members.alive.values()):
+            if peer.node_id == node_id and peer.fits(need):
                 return None
         what = "Task" if task.kind == PLAIN else "Actor"
         text = (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,6 +24,19 @@ DIGITS = 38
 _EXACT = decimal.Context(prec=2 * DIGITS)
 _NARROW = 1 << 63
 _OPERATORS = {Operation.ADD: "__add__", Operation.SUB: "__sub__", Operation.MUL: "__mul__"}
+
+
+class Expressions(Protocol):
+    """A translator of the expressions over a frame."""
+
+    polars: Any
+    largest: Mapping[str, int]
+
+    def kind(self, expr: Expr) -> pa.DataType:
+        """Return the type of an expression."""
+
+    def value(self, expr: Expr) -> Any:
+        """Translate an expression."""
 
 
 # -- columns
@@ -94,7 +107,7 @@ def literal(polars: Any, value: decimal.Decimal, kind: pa.DataType) -> Any:
     return polars.lit(decimal.Decimal(units), dtype=polars.Decimal(DIGITS, 0))
 
 
-def arithmetic(over: Any, expr: BinaryExpr) -> Any:
+def arithmetic(over: Expressions, expr: BinaryExpr) -> Any:
     """Translate a sum, a difference or a product whose result is a decimal."""
     if expr.op not in _OPERATORS:
         raise Unproven(f"{expr!r}: quotients are rounded")
@@ -110,14 +123,14 @@ def arithmetic(over: Any, expr: BinaryExpr) -> Any:
     return getattr(left, _OPERATORS[expr.op])(right)
 
 
-def compared(over: Any, expr: BinaryExpr) -> tuple[Any, Any]:
+def compared(over: Expressions, expr: BinaryExpr) -> tuple[Any, Any]:
     """Translate the operands of a comparison, of which at least one is a decimal, to one scale."""
     scale = max(_scale(over.kind(child)) for child in expr.children)
     left, right = _scaled(over, expr.children, [scale, scale], 0)
     return left, right
 
 
-def cast(over: Any, expr: FunctionExpr) -> Any:
+def cast(over: Expressions, expr: FunctionExpr) -> Any:
     """Translate a cast of an integer or a decimal to a decimal that has room for all of its digits."""
     kind = over.kind(expr)
     if not pa.types.is_decimal(kind) or kind.scale < _scale(over.kind(expr.children[0])):
@@ -133,7 +146,7 @@ def is_cast(expr: Expr) -> bool:
     return type(expr) is FunctionExpr and expr.function == "cast"
 
 
-def _scaled(over: Any, exprs: Sequence[Expr], scales: Sequence[int], most: int) -> list[Any]:
+def _scaled(over: Expressions, exprs: Sequence[Expr], scales: Sequence[int], most: int) -> list[Any]:
     """Translate integers and decimals to scales not smaller than their own, in a type that has room for all, and for `most`."""
     for expr in exprs:
         if not (pa.types.is_decimal(over.kind(expr)) or pa.types.is_integer(over.kind(expr))):
@@ -168,7 +181,7 @@ def known_to_all(largest: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return {name: max(each[name] for each in largest) for name in names}
 
 
-def largest(over: Any, expr: Expr) -> int:
+def largest(over: Expressions, expr: Expr) -> int:
     """Return the largest absolute value that an integer or a decimal may have, in units of its last digit."""
     kind = over.kind(expr)
     most: int = largest_of(kind) if pa.types.is_decimal(kind) else 1 << kind.bit_width
@@ -192,7 +205,7 @@ def largest(over: Any, expr: Expr) -> int:
     return most
 
 
-def _of_operation(over: Any, expr: BinaryExpr) -> int:
+def _of_operation(over: Expressions, expr: BinaryExpr) -> int:
     left, right = (largest(over, child) for child in expr.children)
     if expr.op is Operation.MUL:
         return left * right
