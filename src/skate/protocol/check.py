@@ -104,7 +104,7 @@ def is_strategy(value: Any) -> bool:
     if value[0] == "bundle":
         return kinds == (bytes, int, bool)
     if value[0] == "node":
-        return kinds == (bytes, bool)
+        return kinds == (bytes, bool, str) and value[3] in ("wait", "spill", "fail")
     if value[0] == "labels":
         return kinds == (tuple, tuple) and all(is_condition(each) for part in value[1:] for each in part)
     return value == ("spread",)

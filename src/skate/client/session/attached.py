@@ -214,8 +214,9 @@ class Attachment:
         self._said_farewell = True
         if process.closed:
             return
+        how = how.replace("{pid}", str(self.pid))  # it may have other braces, from a message
         process.lost = (
-            f"the node at {self.path} is gone ({how.format(pid=self.pid)}), and with it the tasks, actors and values of "
+            f"the node at {self.path} is gone ({how}), and with it the tasks, actors and values of "
             "this session; start another node (`skate start --head`), then shutdown() and init() here"
         )
         process.connect(EndedLink(process))
