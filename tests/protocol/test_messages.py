@@ -16,7 +16,7 @@ import skate
 from skate.core.shell_handlers import ShellHandlers
 from skate.protocol import messages as m
 from skate.protocol import shell_events, values
-from skate.protocol.check import Length, message_check
+from skate.protocol.check import Length, is_strategy, message_check
 from skate.protocol.directory import DIRECTIONS, FROM_CLIENTS, FROM_WORKERS, constant_of
 from skate.protocol.effects import Spawn
 from skate.protocol.record import is_field_dict
@@ -202,3 +202,18 @@ def test_a_record_with_other_fields_is_refused(given: tuple[Any, ...], named: di
 
 def test_the_page_is_current() -> None:
     assert PAGE.read_text() == page(), "write docs/protocol.md anew: python -m tests.protocol.page"
+
+
+def test_strategies_of_all_kinds_are_checked() -> None:
+    valid = [None, ("spread",), ("bundle", b"g", 0, True), ("labels", (("zone", "in", ("a",)),), ())]
+    valid += [("node", b"n", False, when_busy) for when_busy in ("wait", "spill", "fail")]
+    assert all(map(is_strategy, valid))
+    wrong = [
+        ("node", b"n", False),
+        ("node", b"n", False, "run"),
+        ("node", b"n", 0, "wait"),
+        ("none",),
+        (),
+        "spread",
+    ]
+    assert not any(map(is_strategy, wrong))
