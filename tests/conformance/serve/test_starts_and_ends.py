@@ -90,19 +90,24 @@ def test_a_constructor_that_fails_once_beside_others(deploy: Deploy, tmp_path: p
 def test_status_lists_the_deployments_of_the_newest_run(deploy: Deploy) -> None:
     @serve.deployment(**LIGHT)
     class Old:
+        def __init__(self, gate: Any) -> None:
+            self.gate = gate
+
         async def __call__(self, *_: Any) -> str:
             return "old"
 
         async def __del__(self) -> None:
-            await asyncio.sleep(0.2)  # its end takes a moment
+            await self.gate.wait.remote()
 
     @serve.deployment(**LIGHT)
     def new(*_: Any) -> str:
         return "new"
 
-    deploy(Old.bind(), "renewed")
+    gate = SignalActor.remote()
+    deploy(Old.bind(gate), "renewed")
     assert deploy(new.bind(), "renewed").remote().result(timeout_s=20) == "new"
     assert set(serve.status().applications["renewed"].deployments) == {"new"}
+    ray.get(gate.send.remote(), timeout=20)  # now the old replica may end
 
 
 def test_unavailable_over_http(deploy: Deploy, http: httpx.Client) -> None:
@@ -189,7 +194,7 @@ class Waiting:
     async def __call__(self, begun: Any, ended: Any) -> str:
         try:
             await begun.send.remote()
-            await asyncio.sleep(100)  # until it is cancelled
+            await asyncio.Event().wait()  # until it is cancelled
         except asyncio.CancelledError:
             await ended.send.remote()
         return "caught"
@@ -203,7 +208,7 @@ class Around:
     async def __call__(self, begun: Any, ended: Any) -> str:
         self.inner.remote(begun, ended)
         try:
-            await asyncio.sleep(100)  # until it is cancelled
+            await asyncio.Event().wait()  # until it is cancelled
         except asyncio.CancelledError:
             return "caught, too"
         return "not cancelled"

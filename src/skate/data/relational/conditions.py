@@ -19,7 +19,6 @@ from skate.data.expressions.tree import (
     BinaryExpr,
     ColumnExpr,
     Expr,
-    FunctionExpr,
     LiteralExpr,
     UnaryExpr,
 )
@@ -92,7 +91,7 @@ class Translator:
             return operand.is_null() if expr.op is Operation.IS_NULL else operand.is_not_null()
         if type(expr) is BinaryExpr:
             return self._binary(expr)
-        if type(expr) is FunctionExpr and expr.function == "cast":
+        if decimals.is_cast(expr):
             return decimals.cast(self, expr)
         raise Unproven(f"{expr!r}")
 

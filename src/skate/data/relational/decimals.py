@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -141,7 +141,7 @@ def cast(over: Expressions, expr: FunctionExpr) -> Any:
     return found
 
 
-def is_cast(expr: Expr) -> bool:
+def is_cast(expr: Expr) -> TypeGuard[FunctionExpr]:
     """True for a cast."""
     return type(expr) is FunctionExpr and expr.function == "cast"
 
