@@ -366,3 +366,26 @@ def test_a_restored_part_reaches_the_runner(tmp_path: Path) -> None:
     assert digest(algorithm) == before and algorithm.iteration == 1
     assert all(np.array_equal(learned[name], value) for name, value in acting.items())
     algorithm.stop()
+
+
+def test_figures_of_a_result_are_computed_with_as_few_threads_as_the_update(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # One operation on more threads starts a pool that spins on the other cores for milliseconds after each iteration.
+    algorithm, threads = small().build_algo(), []
+    reduce = algorithm.metrics.reduce
+
+    def watched(compile: bool = False) -> dict[str, Any]:
+        threads.append(torch.get_num_threads())
+        return dict(reduce(compile=compile))
+
+    monkeypatch.setattr(algorithm.metrics, "reduce", watched)
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        algorithm.train()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+        algorithm.stop()
+    assert threads == [1]

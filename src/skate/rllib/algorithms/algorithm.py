@@ -161,10 +161,13 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
 
     def step(self) -> dict[str, Any]:
         """Run one iteration: training steps until it is long enough, and an evaluation if one is due."""
-        with torch_threads(self.config), self.metrics.log_time((TIMERS, TRAINING_ITERATION_TIMER)):
-            calls = self.evaluation.around(self._train_long_enough)
-            self._sync_runner_states()
-        return self._compiled(calls)
+        with torch_threads(self.config):
+            with self.metrics.log_time((TIMERS, TRAINING_ITERATION_TIMER)):
+                calls = self.evaluation.around(self._train_long_enough)
+                self._sync_runner_states()
+            # Some figures are computed only here, of whole batches. A single operation on more threads starts a pool whose
+            # threads spin for milliseconds after it, on the cores that the runners need.
+            return self._compiled(calls)
 
     def _sync_runner_states(self) -> None:
         """Give all runners the merged states of their connectors, such as the statistics of filters."""
@@ -225,8 +228,7 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
         """
         with torch_threads(self.config):
             self.evaluation.run()
-        found = self.metrics.peek(EVALUATION_RESULTS, default={})
-        return dict(found)
+            return dict(self.metrics.peek(EVALUATION_RESULTS, default={}))
 
     def restore_env_runners(self, env_runner_group: Any) -> list[int]:
         """Wait for runners that are being made anew, and give them the present state.
