@@ -86,6 +86,8 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "_common.test_utils": {f"{_PRIVATE}.test_kit": _TEST_KIT},
     "_common.utils": {f"{_PRIVATE}.functions": _COMMON},
     "_private": {},
+    # programs of Ray's documentation
+    "_private.internal_api": {"skate.util.state.memory": ("memory_summary",)},
     # unidist, modin, verl
     "_private.ray_constants": f"{_PRIVATE}.constants",
     # modin, OpenRLHF, molt-rl, SkyRL, slime, NeMo-RL
@@ -198,6 +200,9 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "experimental.state.common": "skate.util.state.common",
     "experimental.state.exception": "skate.util.state.exception",
     # air
+    "air._internal": {},
+    # programs of Ray's documentation
+    "air._internal.torch_utils": {f"{_PRIVATE}.library_names": ("get_devices",)},
     "air.integrations.keras": {"skate.train.tensorflow.keras": ("ReportCheckpointCallback",)},
     "air.result": "skate.train.result",
     "air.util": {},

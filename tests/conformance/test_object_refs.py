@@ -274,3 +274,15 @@ def test_a_function_is_called_with_the_value_or_the_failure():
         divide.remote(by)._on_completed(lambda found, done=done: (seen.append(found), done.set()))
         assert done.wait(20)
     assert seen[0] == 1.0 and isinstance(seen[1], ray.exceptions.RayTaskError)
+
+
+def test_core_13_a_variable_forbids_to_pickle_refs_outside_of_values():
+    @ray.remote
+    def pickled():
+        return ray.cloudpickle.dumps(ray.put(1))
+
+    variables = {"RAY_allow_out_of_band_object_ref_serialization": "0"}
+    forbidden = pickled.options(runtime_env={"env_vars": variables})
+    assert ray.get(ray.cloudpickle.loads(ray.get(pickled.remote()))) == 1
+    with pytest.raises(ray.exceptions.OufOfBandObjectRefSerializationException):
+        ray.get(forbidden.remote())

@@ -11,6 +11,7 @@ import pytest
 import ray
 
 USED = [
+    ("ray._private.internal_api", "memory_summary"),
     ("ray._private.services", "get_node_ip_address"),
     ("ray._private.state", "available_resources_per_node"),
     ("ray._private.state", "total_resources_per_node"),
@@ -32,6 +33,7 @@ USED = [
     ("ray._common.test_utils", "SignalActor"),
     ("ray.data._internal.util", "_check_import"),
     ("ray.data._internal.util", "call_with_retry"),
+    ("ray.air._internal.torch_utils", "get_devices"),
     ("ray.remote_function", "RemoteFunction"),
     ("ray.cloudpickle", "dumps"),
 ]

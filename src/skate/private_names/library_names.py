@@ -1,13 +1,16 @@
-"""Private names of Ray Data that other packages import."""
+"""Private names of Ray's libraries that other packages import."""
 
 from __future__ import annotations
 
 import random
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from skate.installed import require
+
+if TYPE_CHECKING:
+    import torch
 
 Result = TypeVar("Result")
 
@@ -15,6 +18,13 @@ Result = TypeVar("Result")
 def _check_import(obj: object, *, module: str, package: str) -> None:
     """Raise ImportError, naming the class of `obj`, unless a package is installed."""
     require(module, type(obj).__name__, package)
+
+
+def get_devices() -> list[torch.device]:
+    """Return the GPUs of the task or actor that calls, or the CPU; without torch it raises ImportError."""
+    from skate.train.torch.prepare import devices_of_process  # torch is optional
+
+    return devices_of_process()
 
 
 def call_with_retry(

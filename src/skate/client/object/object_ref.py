@@ -29,6 +29,8 @@ _KINDS = {
     REMOTE: "not in memory here",
 }
 _current: list[Any] = [None]
+#: The environment variable, of Ray's name, that with 0 forbids to pickle refs outside of tasks and values.
+_ALLOW_PICKLING = "RAY_allow_out_of_band_object_ref_serialization"
 #: Marks a failed ref whose error was read.
 SEEN = "seen"
 
@@ -88,8 +90,16 @@ class ObjectRef(Generic[T]):
         met = values.collector()
         if met is not None:
             met.append(self)
-        elif self._process is not None:
-            self._process.keep_forever(self)
+        else:
+            if os.environ.get(_ALLOW_PICKLING, "1").lower() in ("0", "false"):
+                from skate import exceptions  # needed by few programs
+
+                raise exceptions.OufOfBandObjectRefSerializationException(
+                    f"{self!r} is pickled outside of Skate, which would keep its value for as long as this process lives, "
+                    f"and {_ALLOW_PICKLING}=0 forbids that. Pass the ref to a task, or return it, or allow it again"
+                )
+            if self._process is not None:
+                self._process.keep_forever(self)
         return _rebuild, (self._id,)
 
     def __copy__(self) -> ObjectRef[T]:

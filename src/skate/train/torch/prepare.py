@@ -35,6 +35,11 @@ def get_devices() -> list[torch.device]:
         RuntimeError: called outside of the training function.
     """
     current("torch.get_devices()")
+    return devices_of_process()
+
+
+def devices_of_process() -> list[torch.device]:
+    """Return the GPUs of the task or actor that calls, or the CPU."""
     if not torch.cuda.is_available():
         return [torch.device("cpu")]
     import skate  # workers have it
