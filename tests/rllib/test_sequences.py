@@ -13,10 +13,10 @@ from skate.rllib.algorithms.ppo import PPOConfig
 from skate.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
 from skate.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
 from skate.rllib.core.columns import Columns
-from skate.rllib.core.learner.sequences import fresh_starts, pieces_of
 from skate.rllib.core.models.configs import MLPEncoderConfig, RecurrentEncoderConfig
 from skate.rllib.core.rl_module import RLModuleSpec
 from skate.rllib.env.rollout import Rollout
+from skate.rllib.env.sequence_rows import fresh_starts, pieces_of
 from tests.rllib.learner_settings import Config
 from tests.rllib.recordings import BOX, SMALL
 
@@ -135,6 +135,34 @@ def test_a_module_with_memory_learns_from_minibatches_of_sequences() -> None:
     assert all(np.isfinite(array).all() for array in after.values())
     changed = {key for key in after if not np.array_equal(after[key], before[key])}
     assert {"encoder.actor_encoder.lstm.weight_hh_l0", "encoder.critic_encoder.lstm.weight_hh_l0"} <= changed
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_states_kept_while_sampling_are_those_of_a_walk(shared: bool) -> None:
+    model = {**SMALL, "use_lstm": True, "lstm_cell_size": 5, "max_seq_len": 4, "vf_share_layers": shared}
+    config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0, num_envs_per_env_runner=3)
+    algorithm = config.rl_module(model_config=model).debugging(seed=2).build_algo()
+    try:
+        algorithm.env_runner.sample_rollout(7)  # lanes in the middle of their episodes
+        rollout = algorithm.env_runner.sample_rollout(61)
+        learner = algorithm.learner_group._learner
+        kept = learner.make_batches([rollout])["default_policy"]
+        assert len(kept[Columns.LOSS_MASK]) > 3 * 61 // 4 and rollout.columns[Columns.TERMINATEDS].any()
+        rollout.piece_states = None
+        walked = learner.make_batches([rollout])["default_policy"]
+    finally:
+        algorithm.stop()
+    torch.testing.assert_close(kept, walked, rtol=1e-4, atol=1e-5)
+
+
+def test_actions_at_random_keep_no_states() -> None:
+    config = PPOConfig().environment("CartPole-v1").env_runners(num_env_runners=0)
+    algorithm = config.rl_module(model_config={**SMALL, "use_lstm": True}).build_algo()
+    try:
+        assert algorithm.env_runner.sample_rollout(9, random_actions=True).piece_states is None
+        assert algorithm.env_runner.sample_rollout(9, explore=False).piece_states is None
+    finally:
+        algorithm.stop()
 
 
 @pytest.mark.parametrize("shared", [True, False])

@@ -24,6 +24,19 @@ class AgentChunk:
     env_steps: int
 
 
+@dataclass(frozen=True, slots=True)
+class PieceStates:
+    """Recurrent states that a module had while it sampled a fragment.
+
+    Attributes:
+        length: The most steps in a piece of an episode.
+        before: The state before each piece of ``pieces_of(rollout, length)``, in arrays ``(pieces, ...)``.
+    """
+
+    length: int
+    before: dict[str, Any]
+
+
 @dataclass
 class Rollout:
     """T steps of N environments that were stepped together.
@@ -36,6 +49,7 @@ class Rollout:
         state_in: Recurrent state ``(N, ...)`` at the start of the fragment; None for feed-forward modules.
         weights_seq_no: Version of the weights that chose the actions.
         chunks: With several agents, the part of an episode that each lane is.
+        piece_states: States before pieces of the episodes, if they were kept; a fragment made of others has none.
     """
 
     columns: dict[str, np.ndarray]
@@ -46,6 +60,7 @@ class Rollout:
     #: Lanes that started afresh because their environment failed in this fragment.
     num_lanes_restarted: int = field(default=0)
     chunks: tuple[AgentChunk, ...] = ()
+    piece_states: PieceStates | None = None
 
     @property
     def num_steps(self) -> int:

@@ -225,6 +225,7 @@ def _cut(rollout: Any, rows: np.ndarray, by_lanes: bool) -> Any:
         valid=rollout.valid[place],
         next_obs=rollout.next_obs[place],
         state_in=None if rollout.state_in is None else _lanes_of(rollout.state_in, chosen),
+        piece_states=None,
     )
 
 

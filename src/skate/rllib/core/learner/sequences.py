@@ -11,6 +11,7 @@ import torch
 
 from skate.rllib.core.columns import Columns
 from skate.rllib.core.rl_module.torch.torch_rl_module import to_tensors
+from skate.rllib.env.sequence_rows import fresh_starts, pieces_of
 
 State = dict[str, Any]
 
@@ -37,6 +38,8 @@ class Memory:
 def remembered(module: Any, rollout: Any, bootstrap: np.ndarray, length: int, device: Any) -> Memory:
     """Walk a module with memory over a fragment without gradients: all first pieces, all second ones, and so on.
 
+    If the states before the pieces were kept while the fragment was sampled, all pieces are evaluated at once.
+
     Args:
         module: The module; it has ``compute_values``.
         rollout: The fragment.
@@ -53,6 +56,12 @@ def remembered(module: Any, rollout: Any, bootstrap: np.ndarray, length: int, de
     found = Memory(
         np.zeros(bootstrap.shape, np.float32), np.zeros(bootstrap.shape, np.float32), rows, mask, states
     )
+    kept = rollout.piece_states
+    if kept is not None and kept.length == length and has_parts_of(kept.before, states):
+        found.states = to_tensors(kept.before, device)
+        with torch.no_grad():
+            _evaluate(module, rollout, bootstrap, found, np.arange(len(rows)), found.states, device)
+        return found
     depths = depths_of(rollout, rows, mask)
     with torch.no_grad():
         for depth in range(int(depths.max(initial=-1)) + 1):
@@ -127,46 +136,6 @@ def depths_of(rollout: Any, rows: np.ndarray, mask: np.ndarray) -> np.ndarray:
     return depths
 
 
-def fresh_starts(rollout: Any) -> np.ndarray:
-    """Return where an episode begins within the fragment, shape ``(T, N)``; never in its first row."""
-    fresh: np.ndarray = np.zeros_like(rollout.valid)
-    done = rollout.columns[Columns.TERMINATEDS] | rollout.columns[Columns.TRUNCATEDS] | ~rollout.valid
-    fresh[1:] = done[:-1]
-    return fresh
-
-
-def pieces_of(rollout: Any, length: int) -> tuple[np.ndarray, np.ndarray]:
-    """Cut every episode of a fragment into pieces.
-
-    Args:
-        rollout: The fragment.
-        length: The most steps in a piece.
-
-    Returns:
-        Rows ``t * N + lane`` of each piece, shape ``(pieces, length)``, and which of them are steps; others are padding.
-    """
-    steps, lanes = rollout.valid.shape
-    fresh = fresh_starts(rollout)
-    pieces: list[list[int]] = []
-    for lane in range(lanes):
-        current: list[int] = []
-        for t in range(steps):
-            if current and (fresh[t, lane] or not rollout.valid[t, lane] or len(current) == length):
-                pieces.append(current)
-                current = []
-            if rollout.valid[t, lane]:
-                current.append(t * lanes + lane)
-        if current:
-            pieces.append(current)
-    rows = np.zeros((len(pieces), length), np.int64)
-    mask = np.zeros((len(pieces), length), bool)
-    for index, piece in enumerate(pieces):
-        rows[index, : len(piece)] = piece
-        rows[index, len(piece) :] = piece[-1]
-        mask[index, : len(piece)] = True
-    return rows, mask
-
-
 def sequences_of(
     rollout: Any, columns: Mapping[str, np.ndarray], memory: Memory, device: Any
 ) -> dict[str, Any]:
@@ -182,6 +151,14 @@ def sequences_of(
     batch = to_tensors({**padded, Columns.LOSS_MASK: memory.mask}, device)
     batch[Columns.STATE_IN] = memory.states
     return batch
+
+
+def has_parts_of(state: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """True if two recurrent states are nested in the same way."""
+    return state.keys() == other.keys() and all(
+        has_parts_of(state[name], each) if isinstance(each, Mapping) else not isinstance(state[name], Mapping)
+        for name, each in other.items()
+    )
 
 
 def stacked(state: Mapping[str, Any], count: int) -> State:

@@ -10,11 +10,12 @@ from torch.utils._pytree import tree_map
 
 from skate.rllib.core.columns import Columns
 from skate.rllib.env.lanes import Lanes, Step
-from skate.rllib.env.rollout import Rollout
+from skate.rllib.env.rollout import PieceStates, Rollout
 from skate.rllib.env.sampling.action_plan import ActionPlan
 from skate.rllib.env.sampling.action_source import ActionSource
 from skate.rllib.env.sampling.episode_meter import EpisodeMeter
 from skate.rllib.env.sampling.space_plan import SpacePlan
+from skate.rllib.env.sequence_rows import pieces_of, sequence_length, states_before
 
 
 class ColumnSampler:
@@ -99,6 +100,9 @@ class ColumnSampler:
         lanes, lengths = self._joined(block)
         state_in = self._state_as_arrays()
         seen = torch.from_numpy(block).unbind(0)
+        # Random actions leave the state behind, and what is not explored is not learnt from.
+        keeps_states = self.state is not None and explore and not random_actions
+        states: list[dict[str, Any]] = []
         out: dict[str, Any]
         for index in range(num_steps):
             if random_actions:
@@ -107,6 +111,8 @@ class ColumnSampler:
                 out, actions = source.act({Columns.OBS: seen[index]}, explore, t + index * growth)
                 drawn = actions.numpy()
             else:
+                if keeps_states and self.state is not None:
+                    states.append(_cloned(self.state))  # a module of the user's may change its state in place
                 out = self._after(source.forward(self._batch(seen[index]), explore, t + index * growth))
                 drawn = source.actions(out, explore).cpu().numpy()
             step = self.lanes.step(drawn if for_env is None else for_env(drawn))
@@ -128,7 +134,12 @@ class ColumnSampler:
         columns = fragment.columns()
         if explore and self.with_logp:
             self._add_logp(columns)
-        return Rollout(columns, fragment.valid(), fragment.next_obs(), state_in, 0, fragment.restarted)
+        rollout = Rollout(columns, fragment.valid(), fragment.next_obs(), state_in, 0, fragment.restarted)
+        if states:
+            length = sequence_length(source.module)
+            first_rows = pieces_of(rollout, length)[0][:, 0]
+            rollout.piece_states = PieceStates(length, states_before(first_rows, states))
+        return rollout
 
     def _joined(self, block: np.ndarray) -> tuple[np.ndarray, set[int]]:
         """Return a block with the lanes of each step one after the other, and the only length of their observations.

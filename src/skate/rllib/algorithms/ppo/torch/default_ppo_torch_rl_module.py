@@ -10,7 +10,7 @@ from skate.rllib.algorithms.ppo.default_ppo_rl_module import DefaultPPORLModule
 from skate.rllib.algorithms.ppo.ppo_catalog import PPOCatalog
 from skate.rllib.core.columns import Columns
 from skate.rllib.core.models.base import ACTOR, CRITIC, ENCODER_OUT
-from skate.rllib.core.models.torch.dense_pass import DensePass, dense_pass_of
+from skate.rllib.core.models.torch.dense_pass import DensePass, PlainCalls, dense_pass_of
 from skate.rllib.core.models.torch.encoder import TorchActorCriticEncoder
 from skate.rllib.core.models.torch.primitives import is_watched
 from skate.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule
@@ -30,10 +30,13 @@ class DefaultPPOTorchRLModule(TorchRLModule, DefaultPPORLModule):
 
     def __init__(self, *args: Any, catalog_class: Any = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs, catalog_class=catalog_class or PPOCatalog)
+        self._plain_calls = PlainCalls()
 
     def _forward(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         encoded = self.encoder(batch)
-        out = {Columns.ACTION_DIST_INPUTS: self.pi(encoded[ENCODER_OUT][ACTOR])}
+        embedded = encoded[ENCODER_OUT][ACTOR]
+        inputs = self._plain_calls(self.pi, embedded)
+        out = {Columns.ACTION_DIST_INPUTS: self.pi(embedded) if inputs is None else inputs}
         if Columns.STATE_OUT in encoded:
             out[Columns.STATE_OUT] = encoded[Columns.STATE_OUT]
         return out

@@ -28,6 +28,7 @@ from skate.rllib.core.learner.torch.adam_steps import step_all
 from skate.rllib.core.learner.torch.gradients import clip_gradients, global_norm
 from skate.rllib.core.learner.torch.plain_step import can_step_plainly, leaves_gradients_alone, plain_step
 from skate.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule, to_tensors
+from skate.rllib.env.sequence_rows import sequence_length
 from skate.rllib.policy.sample_batch import MultiAgentBatch
 from skate.rllib.utils.metrics.logged_values import Deferred
 
@@ -334,7 +335,7 @@ class TorchLearner(Learner):
         module = self.module[module_id].unwrapped()
         if not module.is_stateful():
             return 1
-        return max(1, int(module.model_config.get("max_seq_len", 20)))
+        return sequence_length(module)
 
     # -- statistics
 

@@ -82,14 +82,22 @@ class _RecurrentEncoder(TorchModel, Encoder):
         self.tokenizer: nn.Module | None = None if tokenizer is None else tokenizer.build(framework="torch")
         width = config.input_dims if tokenizer is None else tokenizer.output_dims
         self._input_size = int(width[0])
+        from skate.rllib.core.models.torch import dense_pass  # it knows the encoders of this module
+
+        self._plain_calls = dense_pass.PlainCalls()
 
     def _tokens(self, inputs: dict[str, Any]) -> Tensor:
         observations: Tensor = inputs[Columns.OBS]
         if self.tokenizer is None:
             return as_float(observations)
         rows = observations.reshape(-1, *observations.shape[2:])
-        out: Tensor = self.tokenizer({Columns.OBS: rows})[ENCODER_OUT]
-        return out.reshape(*observations.shape[:2], -1)
+        return self._embedded(rows).reshape(*observations.shape[:2], -1)
+
+    def _embedded(self, rows: Tensor) -> Tensor:
+        """Return what the tokenizer returns for rows."""
+        assert self.tokenizer is not None
+        out: Tensor | None = self._plain_calls(self.tokenizer, rows)
+        return self.tokenizer({Columns.OBS: rows})[ENCODER_OUT] if out is None else out
 
     def _arguments(self) -> dict[str, Any]:
         return {
@@ -126,10 +134,7 @@ class _RecurrentEncoder(TorchModel, Encoder):
     def _token(self, inputs: dict[str, Any]) -> Tensor:
         """Return `_tokens` of the only step, without its dimension."""
         observations: Tensor = inputs[Columns.OBS].squeeze(1)
-        if self.tokenizer is None:
-            return as_float(observations)
-        token: Tensor = self.tokenizer({Columns.OBS: observations})[ENCODER_OUT]
-        return token
+        return as_float(observations) if self.tokenizer is None else self._embedded(observations)
 
     def _zeros(self) -> Tensor:
         return torch.zeros(self.config.num_layers, self.config.hidden_dim)
