@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     _Parts = tuple[type, tuple[Any, ...], dict[str, Any], dict[str, Any]]
 
 
-_INPUT_FAILED = "  At least one of the input arguments for this task could not be computed, so "
+#: How Ray begins the text as well; programs and searches look for it.
+_INPUT_FAILED = "  At least one of the input arguments for this task could not be computed:"
 
 
 class RayError(Exception):
@@ -133,7 +134,7 @@ class RayTaskError(RayError):
 
         It names the process where an exception of user code was raised, and else `pid` and `ip`.
         """
-        text = f"{_INPUT_FAILED}{function_name} was not run:\n"
+        text = f"{_INPUT_FAILED} {function_name} was not run\n"
         text += "\n".join("  " + line for line in _text_of(upstream).splitlines())
         if isinstance(upstream, RayTaskError):
             # The twin of a user's exception may shadow these names with its own fields.
