@@ -16,7 +16,7 @@ from skate.rllib.core.columns import Columns
 from skate.rllib.core.models.configs import MLPEncoderConfig, RecurrentEncoderConfig
 from skate.rllib.core.rl_module import RLModuleSpec
 from skate.rllib.env.rollout import Rollout
-from skate.rllib.env.sequence_rows import fresh_starts, pieces_of
+from skate.rllib.env.sampling.sequence_rows import fresh_starts, pieces_of
 from tests.rllib.learner_settings import Config
 from tests.rllib.recordings import BOX, SMALL
 

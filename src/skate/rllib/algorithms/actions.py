@@ -90,12 +90,16 @@ class Acting:
         # Imported here so that a program that only writes a configuration does not load torch.
         import torch
 
+        from skate.rllib.env.env_checks import misfit
         from skate.rllib.env.sampling.action_source import ActionSource
         from skate.rllib.env.single_agent_episode import SingleAgentEpisode
 
         runner, module = self.env_runner, self.get_module(policy_id)
         explore = self.config.explore if explore is None else explore
         space, actions_of = self._single_spaces(policy_id)
+        for each in observations:
+            if problem := misfit(space, each):
+                raise ValueError(f"the observation does not fit the environment's space: it {problem}")
         episodes = [
             SingleAgentEpisode(observations=[each], observation_space=space, action_space=actions_of)
             for each in observations

@@ -54,6 +54,7 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
     METADATA_FILE_NAME = "rllib_checkpoint.json"
 
     config: Any
+    _is_stopped = False
 
     def __init__(
         self,
@@ -123,6 +124,7 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
 
     def cleanup(self) -> None:
         """Stop the runners and the learners."""
+        self._is_stopped = True
         for part in (self.env_runner_group, self.evaluation, self.learner_group):
             end = getattr(part, "shutdown", None) or part.stop
             end()
@@ -160,7 +162,15 @@ class Algorithm(Checkpointable, Acting, ModuleChanges, Trainable):
     # -- an iteration
 
     def step(self) -> dict[str, Any]:
-        """Run one iteration: training steps until it is long enough, and an evaluation if one is due."""
+        """Run one iteration: training steps until it is long enough, and an evaluation if one is due.
+
+        Raises:
+            RuntimeError: the algorithm was stopped.
+        """
+        if self._is_stopped:
+            raise RuntimeError(
+                f"this {type(self).__name__} was stopped; build another one, or restore one with from_checkpoint()"
+            )
         with torch_threads(self.config):
             with self.metrics.log_time((TIMERS, TRAINING_ITERATION_TIMER)):
                 calls = self.evaluation.around(self._train_long_enough)

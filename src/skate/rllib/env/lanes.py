@@ -15,6 +15,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import iterate
 
+from skate.rllib.env.env_checks import check_reset, check_step
 from skate.rllib.env.env_runner import StepFailedRecreateEnvError
 
 logger = logging.getLogger(__name__)
@@ -94,12 +95,15 @@ class Lanes:
         infos: list[dict[str, Any]] = []
         step = Step(observations, rewards, terminateds, truncateds, infos)
         for lane, env in enumerate(self.env.envs):  # type: ignore[attr-defined]
+            returned = None
             try:
-                observation, reward, terminated, truncated, info = env.step(actions[lane])
+                returned = env.step(actions[lane])
+                observation, reward, terminated, truncated, info = returned
                 if terminated or truncated:
                     step.finals[lane] = observation, info
                     observation, info = env.reset()
             except Exception as error:  # an environment is the user's code, which may raise anything
+                check_step(env, returned)
                 if not self.restart_failed:
                     raise
                 if not isinstance(error, StepFailedRecreateEnvError):
@@ -150,12 +154,13 @@ class Lanes:
         env = self.env.envs[lane]  # type: ignore[attr-defined]
         try:
             made: tuple[Any, dict[str, Any]] = env.reset(seed=seed)
-            return made
         except Exception:  # an environment is the user's code, which may raise anything
             if not self.restart_failed:
                 raise
             logger.exception("The environment of lane %d failed to reset; it is made anew", lane)
             return self._remake(lane, seed)
+        check_reset(env, made)
+        return made
 
     def _remake(self, lane: int, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
         env: Any = self.env

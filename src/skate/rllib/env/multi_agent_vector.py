@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium as gym
 
 from skate.rllib.env.creation import make_one
+from skate.rllib.env.env_checks import named
 from skate.rllib.env.env_context import EnvContext
 
 logger = logging.getLogger(__name__)
@@ -36,6 +37,11 @@ class MultiAgentVector:
         Raises:
             ValueError: It names no agents.
         """
+        if not hasattr(first, "possible_agents") and not hasattr(first, "agents"):
+            raise ValueError(
+                f"multi_agent(...) is configured, but {named(first)} is no MultiAgentEnv: leave multi_agent() out for one "
+                "agent, or make an environment of several with make_multi_agent() of rllib.env.multi_agent_env"
+            )
         agents = list(first.possible_agents or first.agents)
         if not agents:
             raise ValueError(

@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import skate
-from skate.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskError
+from skate.exceptions import ActorDiedError, DeadlockError, GetTimeoutError, RayError, RayTaskError
 from skate.rllib.env.rollout import Rollout
 from skate.rllib.env.runner_actor import RunnerActor
 from skate.rllib.flow.open_calls import OpenCall, OpenCalls
@@ -58,6 +58,16 @@ class RemoteRunners:
             self._actors[index] = self._make(index, recreated=False)
         try:
             self.spaces = skate.get([actor.ready.remote() for actor in self._actors.values()])[0]
+        except DeadlockError as error:
+            for actor in self._actors.values():  # most have not started, and could not close anything
+                skate.kill(actor)
+            self._actors = {}
+            each = getattr(self.config, "num_cpus_per_env_runner", 1)
+            raise RuntimeError(
+                f"{self._count} env runners need {each:g} CPU each, but the session has "
+                f"{skate.cluster_resources().get('CPU', 0):g} in all, and others may use some; set num_env_runners or "
+                "num_cpus_per_env_runner lower, or give init() a larger num_cpus"
+            ) from error
         except RayError as error:
             self.stop()
             raise own_error(error) from error

@@ -60,6 +60,9 @@ def _counts(config: BatchSizes) -> Iterator[str]:
         value = getattr(config, name)
         if not isinstance(value, int) or value < least:
             yield f"`{name}` ({value!r}) must be an int of {least} or more"
+    size = config.minibatch_size
+    if size is not None and (not isinstance(size, int) or size < 1):
+        yield f"`minibatch_size` ({size!r}) must be an int of 1 or more, or None"
     fragment = config.rollout_fragment_length
     if fragment != "auto" and (not isinstance(fragment, int) or fragment < 1):
         yield f"`rollout_fragment_length` ({fragment!r}) must be an int of 1 or more, or 'auto'"
@@ -97,6 +100,8 @@ def _evaluation(config: BatchSizes) -> Iterator[str]:
 
 def _schedules(config: BatchSizes) -> Iterator[str]:
     yield from schedule_errors("lr", config.lr)
+    if isinstance(config.lr, int | float) and config.lr < 0:
+        yield f"`lr` ({config.lr!r}) must be >= 0"
 
 
 def schedule_errors(name: str, value: Any) -> Iterator[str]:

@@ -11,7 +11,7 @@ import torch
 
 from skate.rllib.core.columns import Columns
 from skate.rllib.core.rl_module.torch.torch_rl_module import to_tensors
-from skate.rllib.env.sequence_rows import fresh_starts, pieces_of
+from skate.rllib.env.sampling.sequence_rows import fresh_starts, pieces_of
 
 State = dict[str, Any]
 

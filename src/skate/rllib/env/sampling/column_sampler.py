@@ -14,8 +14,8 @@ from skate.rllib.env.rollout import PieceStates, Rollout
 from skate.rllib.env.sampling.action_plan import ActionPlan
 from skate.rllib.env.sampling.action_source import ActionSource
 from skate.rllib.env.sampling.episode_meter import EpisodeMeter
+from skate.rllib.env.sampling.sequence_rows import pieces_of, sequence_length, states_before
 from skate.rllib.env.sampling.space_plan import SpacePlan
-from skate.rllib.env.sequence_rows import pieces_of, sequence_length, states_before
 
 
 class ColumnSampler:
@@ -100,8 +100,6 @@ class ColumnSampler:
         lanes, lengths = self._joined(block)
         state_in = self._state_as_arrays()
         seen = torch.from_numpy(block).unbind(0)
-        # Random actions leave the state behind, and what is not explored is not learnt from.
-        keeps_states = self.state is not None and explore and not random_actions
         states: list[dict[str, Any]] = []
         out: dict[str, Any]
         for index in range(num_steps):
@@ -111,7 +109,7 @@ class ColumnSampler:
                 out, actions = source.act({Columns.OBS: seen[index]}, explore, t + index * growth)
                 drawn = actions.numpy()
             else:
-                if keeps_states and self.state is not None:
+                if explore and self.state is not None:
                     states.append(_cloned(self.state))  # a module of the user's may change its state in place
                 out = self._after(source.forward(self._batch(seen[index]), explore, t + index * growth))
                 drawn = source.actions(out, explore).cpu().numpy()
@@ -121,25 +119,22 @@ class ColumnSampler:
                 np.concatenate(step.observations, out=lanes[index + 1], casting="unsafe")
             else:
                 self.observations.write(block[index + 1], step.observations)
-            if step.stepped is None:
-                meter.returns += step.rewards
-                meter.lengths += 1
-                ended = step.finals or any(step.terminateds) or any(step.truncateds)
-            else:
-                meter.add(step.rewards, step.stepped)
-                ended = True
-            if ended:
+            meter.add(step.rewards, step.stepped)
+            if step.stepped is not None or step.finals or any(step.terminateds) or any(step.truncateds):
                 self._end(fragment, index, step)
         self.row = block[num_steps].copy()
         columns = fragment.columns()
-        if explore and self.with_logp:
-            self._add_logp(columns)
+        self._add_logp(columns, explore)
         rollout = Rollout(columns, fragment.valid(), fragment.next_obs(), state_in, 0, fragment.restarted)
-        if states:
-            length = sequence_length(source.module)
-            first_rows = pieces_of(rollout, length)[0][:, 0]
-            rollout.piece_states = PieceStates(length, states_before(first_rows, states))
+        rollout.piece_states = self._piece_states(rollout, states)
         return rollout
+
+    def _piece_states(self, rollout: Rollout, states: list[dict[str, Any]]) -> PieceStates | None:
+        if not states:
+            return None
+        length = sequence_length(self.source.module)
+        first_rows = pieces_of(rollout, length)[0][:, 0]
+        return PieceStates(length, states_before(first_rows, states))
 
     def _joined(self, block: np.ndarray) -> tuple[np.ndarray, set[int]]:
         """Return a block with the lanes of each step one after the other, and the only length of their observations.
@@ -171,7 +166,9 @@ class ColumnSampler:
         self.state = dict(kept.pop(Columns.STATE_OUT))
         return {key: value.squeeze(1) if torch.is_tensor(value) else value for key, value in kept.items()}
 
-    def _add_logp(self, columns: dict[str, np.ndarray]) -> None:
+    def _add_logp(self, columns: dict[str, np.ndarray], explore: bool) -> None:
+        if not explore or not self.with_logp:
+            return
         if Columns.ACTION_LOGP in columns or Columns.ACTION_DIST_INPUTS not in columns:
             return
         inputs = torch.from_numpy(columns[Columns.ACTION_DIST_INPUTS])

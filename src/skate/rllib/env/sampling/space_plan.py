@@ -13,6 +13,8 @@ import gymnasium as gym
 import numpy as np
 from gymnasium import spaces
 
+from skate.rllib.env.env_checks import misfit
+
 Writer = Callable[[np.ndarray, Any], None]
 
 
@@ -96,7 +98,15 @@ class SpacePlan:
             observations: N observations of the original space.
         """
         if self.is_copy:
-            rows[:] = observations
+            try:
+                rows[:] = observations
+            except ValueError as error:
+                for each in observations:
+                    if problem := misfit(self.space, each):
+                        raise ValueError(
+                            f"an observation does not fit the observation space: it {problem}"
+                        ) from error
+                raise
             return
         for row, observation in zip(rows, observations, strict=True):
             for start, stop, write, path in self._writers:

@@ -28,7 +28,7 @@ from skate.rllib.core.learner.torch.adam_steps import step_all
 from skate.rllib.core.learner.torch.gradients import clip_gradients, global_norm
 from skate.rllib.core.learner.torch.plain_step import can_step_plainly, leaves_gradients_alone, plain_step
 from skate.rllib.core.rl_module.torch.torch_rl_module import TorchRLModule, to_tensors
-from skate.rllib.env.sequence_rows import sequence_length
+from skate.rllib.env.sampling.sequence_rows import sequence_length
 from skate.rllib.policy.sample_batch import MultiAgentBatch
 from skate.rllib.utils.metrics.logged_values import Deferred
 
@@ -51,8 +51,7 @@ class TorchLearner(Learner):
     def build(self) -> None:
         if self._is_built:
             return
-        gpus = float(getattr(self.config, "num_gpus_per_learner", 0) or 0)
-        self._device = torch.device("cuda" if gpus > 0 and torch.cuda.is_available() else "cpu")
+        self._device = device_of(self.config)
         seed = getattr(self.config, "seed", None)
         if seed is None:
             self._generator.seed()
@@ -415,6 +414,26 @@ class TorchLearner(Learner):
                 if isinstance(values.get("step"), np.ndarray | np.number | int | float):
                     values["step"] = torch.as_tensor(float(values["step"]))
             optimizer.load_state_dict({**saved["state"], "state": inner})
+
+
+def device_of(config: Any) -> torch.device:
+    """Return where a learner computes: a GPU if `num_gpus_per_learner` asks for one, which is `local_gpu_idx` among several.
+
+    Raises:
+        ValueError: There is no such GPU.
+    """
+    gpus = float(getattr(config, "num_gpus_per_learner", 0) or 0)
+    if gpus <= 0:
+        return torch.device("cpu")
+    count, index = torch.cuda.device_count(), int(getattr(config, "local_gpu_idx", 0) or 0)
+    if count == 1:
+        index = 0  # an actor sees its own GPU alone
+    if index >= count:
+        raise ValueError(
+            f"learners(num_gpus_per_learner={gpus:g}, local_gpu_idx={index}) needs a GPU, but torch finds {count or 'none'} "
+            "on this machine; set num_gpus_per_learner=0 to learn on CPUs"
+        )
+    return torch.device("cuda", index)
 
 
 def _unwrapped(module: Any) -> Any:

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 from torch.nn.modules.module import _has_any_global_hook
 
-from skate.rllib.core.models.torch.encoder import TorchMLPEncoder
 from skate.rllib.core.models.torch.heads import TorchMLPHead
+from skate.rllib.core.models.torch.mlp_encoder import TorchMLPEncoder
 from skate.rllib.core.models.torch.primitives import HOOKS, TorchMLP, as_float
 
 #: The parameters of a dense layer, or None; and the function of any other layer.

@@ -17,9 +17,10 @@ from skate.rllib.core.models.base import (
     StatefulActorCriticEncoder,
 )
 from skate.rllib.core.models.torch.base import TorchModel
+from skate.rllib.core.models.torch.dense_pass import PlainCalls
+from skate.rllib.core.models.torch.mlp_encoder import TorchMLPEncoder as TorchMLPEncoder
 from skate.rllib.core.models.torch.primitives import (
     TorchCNN,
-    TorchMLP,
     as_float,
     fill,
     get_activation_fn,
@@ -27,24 +28,6 @@ from skate.rllib.core.models.torch.primitives import (
 )
 
 State = dict[str, Any]
-
-
-class TorchMLPEncoder(TorchModel, Encoder):
-    """Dense layers over flat observations.
-
-    Args:
-        config: An ``MLPEncoderConfig``.
-    """
-
-    def __init__(self, config: Any) -> None:
-        super().__init__(config)
-        self.net = mlp_of(config)
-
-    def _forward(self, inputs: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
-        observations = inputs[Columns.OBS]
-        if observations.dtype is not torch.float32:
-            observations = as_float(observations)
-        return {ENCODER_OUT: self.net.mlp(observations)}
 
 
 class TorchCNNEncoder(TorchModel, Encoder):
@@ -82,9 +65,7 @@ class _RecurrentEncoder(TorchModel, Encoder):
         self.tokenizer: nn.Module | None = None if tokenizer is None else tokenizer.build(framework="torch")
         width = config.input_dims if tokenizer is None else tokenizer.output_dims
         self._input_size = int(width[0])
-        from skate.rllib.core.models.torch import dense_pass  # it knows the encoders of this module
-
-        self._plain_calls = dense_pass.PlainCalls()
+        self._plain_calls = PlainCalls()
 
     def _tokens(self, inputs: dict[str, Any]) -> Tensor:
         observations: Tensor = inputs[Columns.OBS]
@@ -323,26 +304,3 @@ class TorchMultiStreamEncoder(TorchModel, Encoder):
             joined = torch.cat([joined, embedded], dim=-1) if len(self.fusion_layers) else joined
             joined = self.output_activation(self.output_layer(joined))
         return {ENCODER_OUT: joined}
-
-
-def mlp_of(config: Any) -> TorchMLP:
-    """Build the dense layers that an MLP config describes."""
-    return TorchMLP(
-        input_dim=config.first_input_dim(),
-        hidden_layer_dims=config.hidden_layer_dims,
-        hidden_layer_activation=config.hidden_layer_activation,
-        hidden_layer_use_bias=config.hidden_layer_use_bias,
-        hidden_layer_use_layernorm=config.hidden_layer_use_layernorm,
-        hidden_layer_weights_initializer=config.hidden_layer_weights_initializer,
-        hidden_layer_weights_initializer_config=config.hidden_layer_weights_initializer_config,
-        hidden_layer_bias_initializer=config.hidden_layer_bias_initializer,
-        hidden_layer_bias_initializer_config=config.hidden_layer_bias_initializer_config,
-        output_dim=config.output_layer_dim,
-        output_use_bias=config.output_layer_use_bias,
-        output_layer_use_layernorm=config.output_layer_use_layernorm,
-        output_activation=config.output_layer_activation,
-        output_weights_initializer=config.output_layer_weights_initializer,
-        output_weights_initializer_config=config.output_layer_weights_initializer_config,
-        output_bias_initializer=config.output_layer_bias_initializer,
-        output_bias_initializer_config=config.output_layer_bias_initializer_config,
-    )

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from skate.rllib.core.models.torch.base import TorchModel
-from skate.rllib.core.models.torch.encoder import mlp_of
+from skate.rllib.core.models.torch.mlp_encoder import mlp_of
 
 
 class TorchMLPHead(TorchModel):
