@@ -28,7 +28,9 @@ def config_of(task: Task, seed: int) -> Any:
         .environment(make, env_config={"id": task.env})
         .env_runners(num_env_runners=0, num_envs_per_env_runner=task.envs)
         .rl_module(model_config={"fcnet_hiddens": list(task.hidden), **task.model})
-        .training(**task.ours)
+        .training(
+            **{name: loaded(value) if name == "learner_class" else value for name, value in task.ours.items()}
+        )
         .debugging(seed=seed, log_sys_usage=False)
     )
     if task.algorithm != "PPO":
@@ -37,13 +39,16 @@ def config_of(task: Task, seed: int) -> Any:
     if task.module is not None:
         from skate.rllib.core.rl_module.rl_module import RLModuleSpec  # installed for this side alone
 
-        path, _, kind = task.module.rpartition(".")
-        config.rl_module(
-            rl_module_spec=RLModuleSpec(module_class=getattr(importlib.import_module(path), kind))
-        )
+        config.rl_module(rl_module_spec=RLModuleSpec(module_class=loaded(task.module)))
     if task.algorithm == "SAC":
         with_small_critics("skate", config)
     return config
+
+
+def loaded(path: str) -> Any:
+    """Return the class at a path."""
+    module, _, kind = path.rpartition(".")
+    return getattr(importlib.import_module(module), kind)
 
 
 def on_skate(task: Task, seed: int, saved: Path | None, target: Path, done: Until) -> None:

@@ -130,7 +130,7 @@ def dqn(env: str, steps: int, *, lr: float, minibatch: int, random: int, epsilon
     return Task("DQN", env, steps, sb3, ours, {"fcnet_activation": "relu"}, hidden=(256, 256))
 
 
-def sac(env: str, steps: int, *, lr: float, random: int) -> Task:
+def sac(env: str, steps: int, *, lr: float, random: int, learner: str | None = None) -> Task:
     """Return a training with SAC, one update for each step.
 
     Args:
@@ -138,6 +138,7 @@ def sac(env: str, steps: int, *, lr: float, random: int) -> Task:
         steps: Steps in all.
         lr: The learning rate of all three parts.
         random: Steps before learning.
+        learner: The path of the class of ours, if it is not the default one.
     """
     sb3 = {"learning_rate": lr, "batch_size": 256, "learning_starts": random, "buffer_size": 50_000}
     ours = {
@@ -148,6 +149,8 @@ def sac(env: str, steps: int, *, lr: float, random: int) -> Task:
         "num_steps_sampled_before_learning_starts": random,
         "replay_buffer_config": {"type": "EpisodeReplayBuffer", "capacity": 50_000},
     }
+    if learner is not None:
+        ours["learner_class"] = learner
     return Task("SAC", env, steps, sb3, ours, {"fcnet_activation": "relu"}, hidden=(256, 256))
 
 
@@ -176,5 +179,11 @@ TASKS = {
     "dqn_cartpole": dqn("CartPole-v1", 50_000, lr=5e-4, minibatch=64, random=1000, epsilon=10_000),
     "dqn_lunarlander": dqn("LunarLander-v3", 100_000, lr=6.3e-4, minibatch=128, random=1000, epsilon=12_000),
     "sac_pendulum": sac("Pendulum-v1", 20_000, lr=1e-3, random=1000),
-    "sac_halfcheetah": sac("HalfCheetah-v5", 100_000, lr=3e-4, random=10_000),
+    "sac_halfcheetah": sac(
+        "HalfCheetah-v5",
+        100_000,
+        lr=3e-4,
+        random=10_000,
+        learner="benchmarks.rllib.squared_errors.SquaredErrors",
+    ),
 }  # fmt: skip

@@ -96,7 +96,7 @@ class SACTorchLearner(SACLearner, DQNTorchLearner):
         target = (batch[Columns.REWARDS] + discount_of(batch, config.gamma) * following).detach()
         weights = batch["weights"] if "weights" in batch else torch.ones_like(target)
         losses = {
-            name: (weights * functional.huber_loss(predicted, target, reduction="none")).mean()
+            name: (weights * self.critic_errors(predicted, target)).mean()
             for name, predicted in predictions.items()
         }
         losses["policy"] = policy_loss
@@ -109,6 +109,15 @@ class SACTorchLearner(SACLearner, DQNTorchLearner):
         # Each loss changes only the parameters of its own optimizer: critics are frozen in the policy's loss, and
         # targets, likelihoods and the weight of entropy are detached. So one backward pass serves all.
         return functools.reduce(torch.add, losses.values())
+
+    def critic_errors(self, predicted: Tensor, target: Tensor) -> Tensor:
+        """Return the loss of a critic for each row: Huber's, as in Ray. A subclass may return squared errors instead.
+
+        Args:
+            predicted: The critic's values.
+            target: What they should be.
+        """
+        return functional.huber_loss(predicted, target, reduction="none")
 
     def _log(
         self,
