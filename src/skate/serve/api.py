@@ -128,7 +128,7 @@ def _started(controller_options: ControllerOptions | dict[str, Any] | None = Non
     try:
         found = watch.controller()
     except ValueError:
-        from skate.serve.controller.actor import Controller  # shows the whole state of the machine
+        from skate.serve.controller.actor import ServeController  # shows the whole state of the machine
 
         options = (
             {}
@@ -136,7 +136,7 @@ def _started(controller_options: ControllerOptions | dict[str, Any] | None = Non
             else ControllerOptions.model_validate(controller_options).model_dump()
         )
         extra = {"runtime_env": options["runtime_env"]} if options.get("runtime_env") else {}
-        made: Any = skate.remote(Controller)
+        made: Any = skate.remote(ServeController)
         found = made.options(
             name=CONTROLLER_NAME,
             namespace=NAMESPACE,

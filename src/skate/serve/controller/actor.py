@@ -54,7 +54,7 @@ def _packed(memory: dict[str, Any]) -> bytes:
         return pickler.dumps(memory)
 
 
-class Controller:
+class ServeController:
     """Executes requests for changes, and publishes the state."""
 
     def __init__(self) -> None:
