@@ -65,6 +65,8 @@ _FOR_CONTROLLER = (
 _FOR_REPLICAS = ("skate.serve.replica.preload",)
 PRELOAD = (*_FOR_CONTROLLER, *_FOR_REPLICAS)
 _SHUTDOWN_SECONDS = 60.0
+#: The variable that asks for local testing mode in all calls.
+_FORCED_LOCALLY = "RAY_SERVE_FORCE_LOCAL_TESTING_MODE"
 
 
 @dataclass
@@ -185,7 +187,7 @@ def run(
     TypeError if `target` is not an application; ValueError for an invalid route prefix.
     """
     checked_prefix(route_prefix)
-    if _local_testing_mode:
+    if _local_testing_mode or os.environ.get(_FORCED_LOCALLY) == "1":
         from skate.serve.local_testing_mode import run_locally  # runs in this process
 
         return run_locally(target, name, logging_config)
@@ -223,7 +225,7 @@ def run_many(
         raise ValueError("No applications provided. run_many takes a list of RunTargets")
     for each in targets:
         checked_prefix(each.route_prefix)
-    if _local_testing_mode:
+    if _local_testing_mode or os.environ.get(_FORCED_LOCALLY) == "1":
         from skate.serve.local_testing_mode import run_locally  # imported only if used
 
         return [run_locally(each.target, each.name, each.logging_config) for each in targets]
