@@ -194,10 +194,8 @@ def run(
     one = RunTarget(target, name, route_prefix, logging_config, external_scaler_enabled)
     options = None
     if host is not None or port is not None:
-        address = {"host": host, "port": port}
-        options = HTTPOptions.model_validate(
-            {key: value for key, value in address.items() if value is not None}
-        )
+        address = {key: value for key, value in (("host", host), ("port", port)) if value is not None}
+        options = HTTPOptions.model_validate(address)
     return _run_targets([one], blocking, True, controller_options, options)[0]
 
 
