@@ -80,7 +80,11 @@ def test_values_of_a_context_may_be_functions_that_are_called_once() -> None:
     calls: list[str] = []
 
     def later(name: str, value: Any) -> Callable[[], Any]:
-        return lambda: (calls.append(name), value)[1]
+        def called() -> Any:
+            calls.append(name)
+            return value
+
+        return called
 
     names = ("total_num_requests", "total_queued_requests", "aggregated_metrics", "raw_metrics")
     nothing = {

@@ -202,8 +202,9 @@ class ServeApplicationSchema(Checked):
     external_scaler_enabled: bool = False
 
     def __post_init__(self) -> None:
-        if isinstance(self.autoscaling_policy, AutoscalingPolicy):
-            self.autoscaling_policy = self.autoscaling_policy.model_dump()
+        policy: Any = self.autoscaling_policy
+        if isinstance(policy, AutoscalingPolicy):
+            self.autoscaling_policy = policy.model_dump()
         super().__post_init__()
 
     @staticmethod
