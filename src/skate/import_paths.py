@@ -128,8 +128,10 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "data._internal.util": {f"{_PRIVATE}.library_names": ("_check_import", "call_with_retry")},
     # tests of programs for Serve
     "serve._private": {},
+    "serve._private.client": {f"{_PRIVATE}.serve_client": ("ServeControllerClient",)},
     "serve._private.common": {
         "skate.serve.controller.states": ("DeploymentStatus", "DeploymentStatusTrigger", "ReplicaState"),
+        "skate.serve.config.autoscaling": ("TimeStampedValue",),
         "skate.serve.identity": ("DeploymentID", "ReplicaID"),
         "skate.serve.request_router": ("RequestMetadata",),
         "skate.serve.schema.details": ("RequestProtocol",),

@@ -100,7 +100,7 @@ class Load:
 
 def controller(site: Site) -> int:
     """Return the pid of the controller, or 0 while it restarts."""
-    return site.node.actors().get("Controller", {}).get("pid") or 0
+    return site.node.actors().get("ServeController", {}).get("pid") or 0
 
 
 def test_another_driver_and_a_killed_controller(site: Site, program: Callable[..., Program]) -> None:

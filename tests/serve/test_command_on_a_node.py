@@ -61,7 +61,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     assert "none runs there" in made.serve("deploy", "program:app", code=1)
     made.node.start()
     assert "applications: {}" in made.serve("status")
-    assert "no config" in made.serve("config")
+    assert "No configuration was found" in made.serve("config")
     output = made.serve("start", "--http-port", str(made.port), "--rest-port", str(made.rest_port))
     assert f"127.0.0.1:{made.port}" in output and "made up" not in output
     yield made
@@ -88,7 +88,7 @@ def test_build_deploy_status_and_config(site: Site) -> None:
     assert "import_path: program:app" in text and "name: Teller" in text
     text = text.replace("port: 8000", f"port: {site.port}").replace("0.0.0.0", "127.0.0.1")
     site.write("built.yaml", text.replace("mark: '?'", "mark: '!'"))
-    assert "app1 is being deployed" in site.serve("deploy", "built.yaml", "--address", site.rest)
+    assert "Deploying app1" in site.serve("deploy", "built.yaml", "--address", site.rest)
     site.running("app1")
     assert get(site.port) == (200, "one!")
     output = site.serve("status", "--name", "app1")

@@ -99,7 +99,7 @@ class World:
             self.take(self.machine.lost(KEY, name, self.now))
 
     def restart(self, age: int, dies: int) -> None:
-        """Replace the controller, and possibly kill a replica; the new one does the same as `Controller.remember`."""
+        """Replace the controller, and possibly kill a replica; the new one does the same as `ServeController.remember`."""
         self.open.clear()
         if dies % 3 == 0 and self.living:
             self.end(sorted(self.living)[dies % len(self.living)])

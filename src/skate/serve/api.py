@@ -65,6 +65,8 @@ _FOR_CONTROLLER = (
 _FOR_REPLICAS = ("skate.serve.replica.preload",)
 PRELOAD = (*_FOR_CONTROLLER, *_FOR_REPLICAS)
 _SHUTDOWN_SECONDS = 60.0
+#: The variable that asks for local testing mode in all calls.
+_FORCED_LOCALLY = "RAY_SERVE_FORCE_LOCAL_TESTING_MODE"
 
 
 @dataclass
@@ -128,7 +130,7 @@ def _started(controller_options: ControllerOptions | dict[str, Any] | None = Non
     try:
         found = watch.controller()
     except ValueError:
-        from skate.serve.controller.actor import Controller  # shows the whole state of the machine
+        from skate.serve.controller.actor import ServeController  # shows the whole state of the machine
 
         options = (
             {}
@@ -136,7 +138,7 @@ def _started(controller_options: ControllerOptions | dict[str, Any] | None = Non
             else ControllerOptions.model_validate(controller_options).model_dump()
         )
         extra = {"runtime_env": options["runtime_env"]} if options.get("runtime_env") else {}
-        made: Any = skate.remote(Controller)
+        made: Any = skate.remote(ServeController)
         found = made.options(
             name=CONTROLLER_NAME,
             namespace=NAMESPACE,
@@ -185,17 +187,15 @@ def run(
     TypeError if `target` is not an application; ValueError for an invalid route prefix.
     """
     checked_prefix(route_prefix)
-    if _local_testing_mode:
+    if _local_testing_mode or os.environ.get(_FORCED_LOCALLY) == "1":
         from skate.serve.local_testing_mode import run_locally  # runs in this process
 
         return run_locally(target, name, logging_config)
     one = RunTarget(target, name, route_prefix, logging_config, external_scaler_enabled)
     options = None
     if host is not None or port is not None:
-        address = {"host": host, "port": port}
-        options = HTTPOptions.model_validate(
-            {key: value for key, value in address.items() if value is not None}
-        )
+        address = {key: value for key, value in (("host", host), ("port", port)) if value is not None}
+        options = HTTPOptions.model_validate(address)
     return _run_targets([one], blocking, True, controller_options, options)[0]
 
 
@@ -223,7 +223,7 @@ def run_many(
         raise ValueError("No applications provided. run_many takes a list of RunTargets")
     for each in targets:
         checked_prefix(each.route_prefix)
-    if _local_testing_mode:
+    if _local_testing_mode or os.environ.get(_FORCED_LOCALLY) == "1":
         from skate.serve.local_testing_mode import run_locally  # imported only if used
 
         return [run_locally(each.target, each.name, each.logging_config) for each in targets]

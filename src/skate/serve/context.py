@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from skate import lazy_loader
 from skate.serve.exceptions import RayServeException
 from skate.serve.identity import DeploymentID, ReplicaID
 
@@ -140,6 +141,9 @@ def get_replica_context() -> ReplicaContext:
 
 # Private names of Ray, which its documentation and many programs use.
 _serve_request_context = request
+
+
+__getattr__ = lazy_loader.getter(globals(), {"skate.private_names.serve_client": ["_get_global_client"]})
 
 
 def _get_internal_replica_context() -> ReplicaContext | None:

@@ -8,6 +8,9 @@ from typing import NamedTuple
 CONTROLLER_NAME = "SERVE_CONTROLLER_ACTOR"
 NAMESPACE = "serve"
 REPLICA_PREFIX = "SERVE_REPLICA::"
+#: Methods of a deployment's class that record statistics of a replica.
+ROUTING_STATS = "record_routing_stats"
+AUTOSCALING_STATS = "record_autoscaling_stats"
 DEFAULT_APP = "default"
 #: The environment variable that names the deployment of a `deployment_actors` actor, as JSON.
 DEPLOYMENT_ACTOR_VARIABLE = "SKATE_SERVE_DEPLOYMENT_ACTOR"

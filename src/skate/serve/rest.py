@@ -128,7 +128,7 @@ def act(method: str, path: str, body: bytes) -> tuple[int, Any]:
     except ValueError as error:  # invalid JSON or an invalid config
         where = getattr(error, "where", ())
         field = {"field": config_loader.spelt(where)} if where else {}
-        return 400, {"error": str(error), **field}
+        return 400, {"error": f"validation error: {error}", **field}
     except Exception as error:  # the deployed code may raise anything
         return 500, {
             "error": str(error) if type(error) is RuntimeError else f"{type(error).__name__}: {error}"

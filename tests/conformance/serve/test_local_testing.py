@@ -334,3 +334,12 @@ def test_the_level_of_the_log() -> None:
         assert handle.remote().result() == logging.WARNING
     finally:
         logger.setLevel(before)
+
+
+@pytest.mark.skipif(
+    os.environ.get("SKATE_CONFORMANCE_TARGET") == "ray", reason="Ray reads the variable when it is imported"
+)
+def test_the_environment_may_ask_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_SERVE_FORCE_LOCAL_TESTING_MODE", "1")
+    assert serve.run(Leaf.bind("here"), name="forced").remote().result() == ("here",)
+    assert not ray.is_initialized()

@@ -13,6 +13,7 @@ from ray import serve
 from ray.serve import context
 from ray.serve._private import common, constants
 from ray.serve._private import test_utils as kit
+from ray.serve.schema import ServeDeploySchema
 from ray.util.state import list_actors
 
 Deploy = Callable[..., Any]
@@ -132,3 +133,22 @@ def test_an_application_that_tells_its_process(server: str) -> None:
     handle = serve.run(kit.get_pid_entrypoint, name="pid", route_prefix=None)
     assert handle.remote().result(timeout_s=30) != os.getpid()
     serve.delete("pid")
+
+
+def test_the_client(server: str) -> None:
+    client = context._get_global_client()
+    assert client.http_config.port == int(server.rpartition(":")[2])
+    serve.run(Served.bind(), name="of-client", route_prefix=None)
+    assert "of-client" in client.get_serve_details()["applications"]
+    assert client.get_handle("Served", "of-client").remote().result(timeout_s=30)[0] == "Served"
+    with pytest.raises(KeyError):
+        client.get_handle("Nothing", "of-client")
+    client.delete_apps(["of-client"])
+    assert "of-client" not in serve.status().applications
+    assert ray.get_actor("SERVE_CONTROLLER_ACTOR", namespace="serve") == client._controller
+    config = {"applications": [{"name": "of-file", "import_path": f"{kit.__name__}:get_pid_entrypoint"}]}
+    client.deploy_apps(ServeDeploySchema.model_validate(config), _blocking=True)
+    assert serve.status().applications["of-file"].status == "RUNNING"
+    client.delete_all_apps()
+    client.shutdown_cached_handles()
+    assert not serve.status().applications

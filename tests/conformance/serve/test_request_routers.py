@@ -156,3 +156,33 @@ def test_metadata_that_is_no_dict(deploy: Deploy) -> None:
 
     with pytest.raises(RuntimeError):
         deploy(Wrong.bind(), route_prefix=None)
+
+
+class Lowest(RequestRouter):
+    async def choose_replicas(
+        self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
+    ) -> list[list[RunningReplica]]:
+        return [sorted(candidate_replicas, key=lambda each: each.replica_id.unique_id)[:1]]
+
+
+class Highest(RequestRouter):
+    async def choose_replicas(
+        self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
+    ) -> list[list[RunningReplica]]:
+        return [sorted(candidate_replicas, key=lambda each: each.replica_id.unique_id)[-1:]]
+
+
+def test_a_deployment_may_get_another_router_and_none(deploy: Deploy) -> None:
+    @serve.deployment(num_replicas=2, **LIGHT)
+    class Named:
+        def __call__(self) -> str:
+            name: str = serve.get_replica_context().replica_id.unique_id
+            return name
+
+    def chosen(**options: Any) -> set[str]:
+        handle = deploy(Named.options(**options).bind(), "routed")
+        return {handle.remote().result(timeout_s=30) for _ in range(30)}
+
+    lowest = chosen(request_router_config=RequestRouterConfig(request_router_class=Lowest))
+    highest = chosen(request_router_config=RequestRouterConfig(request_router_class=Highest))
+    assert (len(lowest), len(highest), len(chosen())) == (1, 1, 2)

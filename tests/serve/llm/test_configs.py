@@ -104,8 +104,8 @@ def test_what_is_wrong_is_named(more: dict[str, Any], match: str) -> None:
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ({"bundles": [{}], "bundle_per_worker": {}}, "exactly one of"),
-        ({}, "exactly one of"),
+        ({"bundles": [{}], "bundle_per_worker": {}}, "Cannot specify both"),
+        ({}, "must specify either"),
         ({"bundles": [{"GPU": 1}], "strategy": "TIGHT"}, "strategy"),
         ({"bundle": []}, "unknown keys bundle"),
         ({"bundles": []}, "must be a non-empty list"),

@@ -73,7 +73,16 @@ def wanted(parsed: argparse.Namespace, is_file: bool) -> ServeDeploySchema:
             raise ValueError(
                 "arguments are only for application builder functions; in a config file use `args`"
             )
-        return config_loader.read(parsed.target)
+        schema = config_loader.read(parsed.target)
+        if environment and parsed.verb == "run":
+            for each in schema.applications:
+                each.runtime_env = _with_defaults(each.runtime_env, environment)
+        elif environment:
+            print(
+                "serve deploy: the runtime environment of the command line is ignored, because a config file has its own",
+                file=sys.stderr,
+            )
+        return schema
     args = {}
     for each in parsed.arguments:
         key, equals, value = each.partition("=")
@@ -88,6 +97,14 @@ def wanted(parsed: argparse.Namespace, is_file: bool) -> ServeDeploySchema:
     host, port = getattr(parsed, "host", None), getattr(parsed, "port", None)
     address = {"host": host or "127.0.0.1", "port": 8000 if port is None else port}
     return ServeDeploySchema.model_validate({"http_options": address, "applications": [app]})
+
+
+def _with_defaults(own: dict[str, Any], defaults: dict[str, Any]) -> dict[str, Any]:
+    """Return a runtime environment with the fields and variables that it lacks."""
+    merged = {**defaults, **own}
+    if "env_vars" in defaults:
+        merged["env_vars"] = {**defaults["env_vars"], **own.get("env_vars", {})}
+    return merged
 
 
 def served(parsed: argparse.Namespace, schema: ServeDeploySchema) -> None:
@@ -134,7 +151,9 @@ def deploy(parsed: argparse.Namespace) -> int:
     schema = wanted(parsed, parsed.target.endswith(_FILES))
     site.of(parsed.address).deploy(schema)
     names = ", ".join(each.name for each in schema.applications)
-    print(f"{names or 'nothing'} is being deployed; `serve status` shows the progress")
+    print(
+        f"Sent deploy request successfully. Deploying {names or 'no applications'}; `serve status` shows the progress"
+    )
     return 0
 
 

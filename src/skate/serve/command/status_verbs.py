@@ -16,7 +16,7 @@ def status(parsed: argparse.Namespace) -> int:
     if parsed.name is not None:
         if parsed.name not in apps:
             raise ValueError(
-                f"there is no application {parsed.name!r}; the applications are: {', '.join(apps) or 'none'}"
+                f'Application "{parsed.name}" does not exist. The applications are: {", ".join(apps) or "none"}'
             )
         _print(apps[parsed.name])
         return 0
@@ -63,11 +63,11 @@ def config(parsed: argparse.Namespace) -> int:
         if parsed.name not in known:
             have = ", ".join(known) or "none"
             raise ValueError(
-                f"no config was deployed for the application {parsed.name!r}; applications with a config: {have}"
+                f'No config has been deployed for application "{parsed.name}". Applications with a config: {have}'
             )
         known = {parsed.name: known[parsed.name]}
     if not known:
-        print("no config was deployed")
+        print("No configuration was found. Deploy one with `serve deploy`")
     else:
         print("\n---\n\n".join(yaml.safe_dump(each, sort_keys=False) for each in known.values()), end="")
     return 0

@@ -189,9 +189,25 @@ class AutoscalingConfig(Checked):
         return self.min_replicas if self.initial_replicas is None else self.initial_replicas
 
 
+@dataclass(frozen=True)
+class TimeStampedValue:
+    """A number that a replica recorded, and when, in seconds since the epoch."""
+
+    timestamp: float
+    value: float = field(compare=False)
+
+
 @dataclass
 class AutoscalingContext:
-    """The input of an autoscaling policy. Times are in seconds since the epoch; metrics are numbers of requests."""
+    """The input of an autoscaling policy. Times are in seconds since the epoch.
+
+    The numbers of requests and the metrics may be given as functions without parameters, which are called on first access.
+
+    Attributes:
+        aggregated_metrics: the results of `record_autoscaling_stats` over the look-back period, aggregated: a dict of
+            numbers by replica for each metric.
+        raw_metrics: the results themselves: lists of TimeStampedValue instead of numbers.
+    """
 
     deployment_id: Any = None
     deployment_name: str = ""
@@ -199,10 +215,10 @@ class AutoscalingContext:
     current_num_replicas: int = 0
     target_num_replicas: int = 0
     running_replicas: list[Any] = field(default_factory=list)
-    total_num_requests: float = 0.0
-    total_queued_requests: float | None = 0.0
-    aggregated_metrics: dict[str, Any] | None = None
-    raw_metrics: dict[str, Any] | None = None
+    total_num_requests: Any = 0.0
+    total_queued_requests: Any = 0.0
+    aggregated_metrics: Any = None
+    raw_metrics: Any = None
     capacity_adjusted_min_replicas: int = 0
     capacity_adjusted_max_replicas: int = 0
     policy_state: dict[str, Any] | None = None
@@ -211,7 +227,19 @@ class AutoscalingContext:
     current_time: float | None = None
     config: AutoscalingConfig | None = None
 
+    def __getattribute__(self, name: str) -> Any:
+        """Return a field; call the function that was given instead of it, once."""
+        value = super().__getattribute__(name)
+        if name in _LAZY and callable(value):
+            value = value()
+            setattr(self, name, value)
+        return value
+
     @property
     def total_running_requests(self) -> float:
         """The number of requests that replicas are processing."""
-        return self.total_num_requests - (self.total_queued_requests or 0)
+        running: float = self.total_num_requests - (self.total_queued_requests or 0)
+        return running
+
+
+_LAZY = frozenset({"total_num_requests", "total_queued_requests", "aggregated_metrics", "raw_metrics"})

@@ -18,7 +18,7 @@ from skate.serve.controller import (
     clock,
     exposition,
     figures,
-    routing_stats,
+    recorded_stats,
     scale_decisions,
     spread,
     status_report,
@@ -54,7 +54,7 @@ def _packed(memory: dict[str, Any]) -> bytes:
         return pickler.dumps(memory)
 
 
-class Controller:
+class ServeController:
     """Executes requests for changes, and publishes the state."""
 
     def __init__(self) -> None:
@@ -452,7 +452,7 @@ class Controller:
         if self.proxies.actors:
             self.do(self.machine.drain(spread.draining_nodes(), now))
         self.do(self.machine.tick(now))
-        changed = routing_stats.step(self, now)
+        changed = recorded_stats.step(self, now)
         self.proxies.tick(now)
         busy = scale_decisions.step(self, now) or changed
         self.publish()

@@ -39,14 +39,18 @@ class History:
 
     def value(self, how: AggregationFunction) -> float:
         """Aggregate the samples into one number."""
-        numbers = [number for _, number in self.samples]
-        if not numbers:
-            return 0.0
-        if how is AggregationFunction.MAX:
-            return max(numbers)
-        if how is AggregationFunction.MIN:
-            return min(numbers)
-        return sum(numbers) / len(numbers)
+        return aggregated([number for _, number in self.samples], how)
+
+
+def aggregated(numbers: list[float], how: AggregationFunction) -> float:
+    """Aggregate numbers into one; none are 0."""
+    if not numbers:
+        return 0.0
+    if how is AggregationFunction.MAX:
+        return max(numbers)
+    if how is AggregationFunction.MIN:
+        return min(numbers)
+    return sum(numbers) / len(numbers)
 
 
 @dataclass

@@ -85,8 +85,9 @@ class Machine:
 
     def _retarget(self, record: DeploymentRecord, target: Target) -> None:
         same = record.target.version == target.version
+        changed = not same or record.target.config != target.config
         record.deleting = False
-        if same and record.target.config == target.config and not record.given_up:
+        if not changed and not record.given_up:
             target.config = record.target.config
         else:
             record.status = DeploymentStatus.UPDATING
@@ -97,7 +98,7 @@ class Machine:
         if not same:
             record.rolling_from = len(record.serving())
         before = record.want if target.config.autoscaling_config is not None and not record.deleting else None
-        record.want = wanted_of(target.config, self.capacity, before)
+        record.want = wanted_of(target.config, self.capacity, before, changed)
         record.target = target
         record.failures = 0
         record.given_up = False

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from typing import Any
 
 from skate.resources import Resources
+from skate.serve.config.autoscaling import TimeStampedValue
 from skate.serve.config.deployment import DeploymentConfig
 from skate.serve.context import GangContext, ReplicaRank
 from skate.serve.controller.autoscaler import Scaler, bounded, share_of
@@ -40,7 +42,12 @@ class ReplicaRecord:
     models: tuple[str, ...] = ()
     #: Its place in its gang, or None.
     gang: GangContext | None = None
-    stats: dict[str, Any] = field(default_factory=dict)
+    #: When its code was last asked for statistics, by method.
+    asked: dict[str, float] = field(default_factory=dict)
+    #: The last result of its `record_routing_stats`.
+    routing_stats: Any = None
+    #: The results of its `record_autoscaling_stats` over the look-back period, by metric.
+    metrics: dict[str, deque[TimeStampedValue]] = field(default_factory=dict)
     #: The ranks that depend on its node. They are valid once `placed` is True.
     node_rank: int = 0
     local_rank: int = 0
@@ -160,8 +167,17 @@ class ApplicationRecord:
     policy: Any = None
 
 
-def wanted_of(config: DeploymentConfig, capacity: float | None, before: int | None = None) -> int:
-    """Return the initial number of replicas, for a capacity in percent."""
+def wanted_of(
+    config: DeploymentConfig, capacity: float | None, before: int | None = None, changed: bool = False
+) -> int:
+    """Return the number of replicas after a deploy, for a capacity in percent.
+
+    Args:
+        config: the deployment's settings.
+        capacity: the target capacity, or None.
+        before: the autoscaled number so far, which is kept within the bounds; None for a new deployment.
+        changed: True if the deploy changes anything. Then `initial_replicas` is used instead, if it is set.
+    """
     scaling = config.autoscaling_config
     if scaling is None:
         return in_gangs(config, share_of(config.num_replicas or 1, capacity))
@@ -170,6 +186,8 @@ def wanted_of(config: DeploymentConfig, capacity: float | None, before: int | No
     within = bounded(scaling, capacity)
     if capacity == 0:
         return 0
+    if changed and scaling.initial_replicas is not None:
+        before = share_of(scaling.initial_replicas, capacity)
     return in_gangs(config, min(within.max_replicas, max(within.min_replicas, before)))
 
 

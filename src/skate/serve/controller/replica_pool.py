@@ -213,11 +213,7 @@ class ReplicaPool:
             return
         error: Any = None
         try:
-            stats = await asyncio.wait_for(actor.check.remote().as_future(), action.timeout_s)
-            record = self.controller.machine.record(action.key)
-            one = None if record is None else record.replicas.get(action.replica)
-            if one is not None:
-                one.stats.update(stats)
+            await asyncio.wait_for(actor.check.remote().as_future(), action.timeout_s)
         except (TimeoutError, asyncio.TimeoutError):
             error = f"it did not respond within {action.timeout_s} s"
         except _DIED:

@@ -45,7 +45,7 @@ def _entry_of(record: DeploymentRecord, actors: dict[str, Any]) -> DeploymentEnt
                 info.get("node", ""),
                 info.get("mailbox", b""),
                 one.models,
-                one.stats.get("routing"),
+                one.routing_stats,
                 one.rank,
                 info.get("guarded", False),
                 info.get("metadata"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from skate.serve.config.autoscaling import AutoscalingContext
-from skate.serve.controller import autoscaler, clock
+from skate.serve.controller import autoscaler, clock, recorded_stats
 from skate.serve.controller.ports import ControllerPort
 from skate.serve.controller.records import ApplicationRecord, DeploymentRecord, in_gangs
 from skate.serve.identity import DeploymentID
@@ -131,18 +131,17 @@ def context_of(
     assert plain is not None
     config = autoscaler.bounded(plain, controller.machine.capacity)
     serving = record.serving()
-    metrics = {one.id: one.stats.get("autoscaling") for one in serving if one.stats.get("autoscaling")}
     return AutoscalingContext(
         deployment_id=DeploymentID(record.key[1], record.key[0]),
         deployment_name=record.key[1],
         app_name=record.key[0],
         current_num_replicas=len(serving),
         target_num_replicas=record.want,
-        running_replicas=[one.id for one in serving],
+        running_replicas=[recorded_stats.replica_id(record, one) for one in serving],
         total_num_requests=record.scaler.history.value(config.aggregation_function),
         total_queued_requests=queued,
-        aggregated_metrics=metrics,
-        raw_metrics=metrics,
+        aggregated_metrics=lambda: recorded_stats.aggregated_metrics(record, config),
+        raw_metrics=lambda: recorded_stats.metrics(record),
         capacity_adjusted_min_replicas=config.min_replicas,
         capacity_adjusted_max_replicas=config.max_replicas,
         policy_state=record.scaler.policy_state,

@@ -201,11 +201,15 @@ class DeploymentResponse(_Answer):
 class DeploymentResponseGenerator(_Answer):
     """The values of a streaming request as they arrive. Iterate with `for` or `async for`."""
 
+    #: True once a value was asked for. The request of a stream that nobody reads runs on when its response is dropped.
+    _is_read = False
+
     def __aiter__(self) -> AsyncIterator[Any]:
         return self
 
     async def __anext__(self) -> Any:
         call = self._call
+        self._is_read = True
         while True:
             stream = call.ref if call.ref is not None else await self._sent_async()
             try:
@@ -229,6 +233,7 @@ class DeploymentResponseGenerator(_Answer):
 
     def __next__(self) -> Any:
         self._not_in_a_loop(False)
+        self._is_read = True
         while True:
             stream = self._call.ref or self._sent(None)
             try:
@@ -269,7 +274,7 @@ class DeploymentResponseGenerator(_Answer):
 
     def __del__(self) -> None:
         call = getattr(self, "_call", None)
-        if call is None or self._handed_out:
+        if call is None or self._handed_out or not self._is_read:
             return
         if not call.cancelled and call.ref is not None and not call.ref.is_finished():
             try:

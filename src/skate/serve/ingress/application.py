@@ -172,7 +172,10 @@ class Ingress:
             if self.access_log:
                 what = scope.get("method", "WS")
                 path = on_one_line(scope["path"])
-                self.logger.info("%s %s %s %.1fms", what, path, exchange.status, (now - started) * 1e3)
+                took = (now - started) * 1e3
+                self.logger.info(
+                    "%s %s %s %.1fms", what, path, exchange.status, took, extra={"serve_access_log": True}
+                )
 
     def _refuse_if_too_many(self) -> None:
         config = self.order.config

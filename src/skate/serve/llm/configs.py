@@ -160,13 +160,23 @@ class LLMConfig(Config):
             size = self.engine_kwargs.get(name, 1)
             if not isinstance(size, int) or size < 1:
                 raise ValueError(f"{name} of engine_kwargs must be an integer >= 1, got {size!r}")
-        if self.accelerator_type and (self.accelerator_config or {}).get("kind") == "cpu":
+        if self.accelerator_type and self._is_for_cpus():
             raise ValueError(
-                f"accelerator_type={self.accelerator_type!r} names a kind of GPU, but accelerator_config requests CPUs; "
-                "set only one of them"
+                f"accelerator_type={self.accelerator_type!r} cannot be used with CPU-only configurations, but "
+                "accelerator_config or placement_group_config requests only CPUs; set only one of them"
             )
         ToolOptions.of(self.engine_kwargs)  # raises ValueError for options that do not fit together
         return self
+
+    def _is_for_cpus(self) -> bool:
+        """Return True if the config requests resources, but no accelerator."""
+        kind = (self.accelerator_config or {}).get("kind")
+        if kind is not None:
+            return bool(kind == "cpu")
+        given = self.placement_group_config or {}
+        bundles = [*(given.get("bundles") or ()), given.get("bundle_per_worker") or {}]
+        amounts = [each.get(name) for each in bundles if isinstance(each, dict) for name in ("GPU", "TPU")]
+        return bool(given) and not any(amounts)
 
     @property
     def model_id(self) -> str:

@@ -75,8 +75,10 @@ def _given(config: LLMConfig) -> tuple[list[dict[str, float]], str]:
             "bundle_per_worker, and strategy"
         )
     one, several = given.get("bundle_per_worker"), given.get("bundles")
-    if (one is None) == (several is None):
-        raise ValueError("placement_group_config requires exactly one of bundle_per_worker and bundles")
+    if one is None and several is None:
+        raise ValueError("placement_group_config must specify either 'bundle_per_worker' or 'bundles'")
+    if one is not None and several is not None:
+        raise ValueError("Cannot specify both 'bundle_per_worker' and 'bundles' in placement_group_config")
     bundles: list[Any] = [one] * count if several is None else list(several)
     strategy = given.get("strategy", "PACK")
     if strategy not in _STRATEGIES:

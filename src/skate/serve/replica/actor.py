@@ -15,7 +15,7 @@ from typing import Any
 import skate
 from skate.serve import context, tracing
 from skate.serve.exceptions import RequestNotAcceptedError
-from skate.serve.identity import DeploymentID, ReplicaID
+from skate.serve.identity import AUTOSCALING_STATS, ROUTING_STATS, DeploymentID, ReplicaID
 from skate.serve.replica import figures
 from skate.serve.replica.child_calls import release_of_task
 from skate.serve.replica.concurrency_limiter import ConcurrencyLimiter
@@ -110,7 +110,9 @@ class Replica:
             "docs_path": getattr(self.server, "docs_path", None),
             "guarded": hasattr(getattr(servable.object, "api_keys", None), "has"),
             "metadata": metadata,
-            "routes": hasattr(servable.object, "record_routing_stats"),
+            "records": [
+                each for each in (ROUTING_STATS, AUTOSCALING_STATS) if hasattr(servable.object, each)
+            ],
         }
 
     async def _make_inner(self, name: str, packed: bytes, config: Any) -> None:
@@ -146,10 +148,8 @@ class Replica:
     def _log_setup(self) -> None:
         from skate.serve.logs import configure  # reads the deployment's own settings
 
-        named = f"{self.order.app} {self.order.name} {self.order.replica}"
-        self.logger = configure(self.order.config.logging_config, named)
+        self.logger, self.log_path = configure(self.order.config.logging_config, self.id)
         self.access_log = bool(getattr(self.logger, "access_log", False))
-        self.log_path: str | None = getattr(self.logger.handlers[0], "baseFilename", None)
 
     # -- requests
 
@@ -216,7 +216,10 @@ class Replica:
     def _over(self, method: str, seconds: float, failed: bool) -> None:
         self.limiter.leave(seconds, failed)
         if self.access_log:
-            self.logger.info("CALL %s %s %.1fms", method, "ERROR" if failed else "OK", seconds * 1e3)
+            said = "ERROR" if failed else "OK"
+            self.logger.info(
+                "CALL %s %s %.1fms", method, said, seconds * 1e3, extra={"serve_access_log": True}
+            )
 
     # -- the controller
 
@@ -239,21 +242,15 @@ class Replica:
         if changed or (moved and self.servable.takes_rank):
             await self.servable.reconfigure(config.user_config, place)
 
-    async def check(self) -> dict[str, Any]:
-        """Run the user's health check, and raise its exception; return the replica's statistics."""
+    async def check(self) -> None:
+        """Run the user's health check, and raise its exception."""
         for inner in self.inside:
             await inner.servable.maybe("check_health")
         await self.servable.maybe("check_health")
-        stats: dict[str, Any] = {}
-        call = getattr(self.servable.object, "record_autoscaling_stats", None)
-        if call is not None:
-            value = call()
-            stats["autoscaling"] = await value if hasattr(value, "__await__") else value
-        return stats
 
-    async def routing_stats(self) -> Any:
-        """Return the routing statistics of the user's code."""
-        value = self.servable.object.record_routing_stats()
+    async def recorded(self, method: str) -> Any:
+        """Return the statistics that a method of the user's code records."""
+        value = getattr(self.servable.object, method)()
         return await value if hasattr(value, "__await__") else value
 
     async def drain(self, timeout_s: float) -> None:

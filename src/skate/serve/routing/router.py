@@ -75,6 +75,7 @@ class Router:
         self._own_node = own_node
         self._lock = threading.Lock()
         self._custom: Any = None
+        self._custom_config: Any = None
 
     # -- updates by the controller
 
@@ -99,8 +100,7 @@ class Router:
                     known.entry = entry
                     known.models |= set(entry.models)
             self._ready = [each for each in self._targets.values() if not each.dead]
-            if deployment is not None and deployment.router is not None:
-                self._custom = self._make_custom(deployment.router)
+            self._update_custom(None if deployment is None else deployment.router)
             lost = list(self.waiting) if deployment is None or deployment.failed else []
             if lost:
                 self.waiting.clear()
@@ -108,15 +108,19 @@ class Router:
             call.settle(None, self._unavailable())
         self.send_waiting()
 
-    def _make_custom(self, config: Any) -> Any:
-        if self._custom is None:
+    def _update_custom(self, config: Any) -> None:
+        """Keep the custom router while its settings stay the same; replace it by another one, or by none."""
+        if config is None:
+            self._custom = self._custom_config = None
+            return
+        if self._custom is None or config != self._custom_config:
             # Imported only for custom routers.
             from skate.serve.routing.custom_router import CustomChoice
 
             self._custom = CustomChoice(config, self.key, self._own_node, retry_thread.wake)
+            self._custom_config = config
         assert self.deployment is not None
         self._custom.update(self._ready, self.deployment.max_ongoing)
-        return self._custom
 
     def _unavailable(self) -> BaseException:
         app, name = self.key

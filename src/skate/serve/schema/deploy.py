@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skate.serve.config.actors import ACTOR_OPTIONS, actor_options
+from skate.serve.config.autoscaling import AutoscalingPolicy
 from skate.serve.config.checked import Checked, not_negative
 from skate.serve.config.deployment import (
     BackpressureConfig,
@@ -199,6 +200,12 @@ class ServeApplicationSchema(Checked):
     args: dict[str, Any] = field(default_factory=dict)
     logging_config: LoggingConfig | None = None
     external_scaler_enabled: bool = False
+
+    def __post_init__(self) -> None:
+        policy: Any = self.autoscaling_policy
+        if isinstance(policy, AutoscalingPolicy):
+            self.autoscaling_policy = policy.model_dump()
+        super().__post_init__()
 
     @staticmethod
     def get_empty_schema_dict() -> dict[str, Any]:
