@@ -111,7 +111,7 @@ class _Call:
         if decorator is not None:
             self.remote = functools.partial(decorate_call, decorator, self.remote)  # type: ignore[method-assign]
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function as a task."""
         if kwargs or not self._least <= len(args) <= self._most:
             self._check(args, kwargs)
