@@ -55,7 +55,7 @@ def test_a_hook_changes_the_runtime_environment(monkeypatch: pytest.MonkeyPatch)
         ({"runtime_env": {"env_vars": {"OWN": "2"}}}, {"env_vars": {"OWN": "2", "OF_THE_HOOK": "1"}}),
         ({"_skip_env_hook": True}, {}),
     ):
-        skate.init(local_mode=True, **settings)  # type: ignore[arg-type]
+        skate.init(local_mode=True, **settings)
         assert skate.get_runtime_context().runtime_env == expected
         skate.shutdown()
 

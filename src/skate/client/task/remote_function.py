@@ -164,7 +164,7 @@ class _Call:
         retries = given.get("max_retries")
         fields |= {
             "kind": "task",
-            "max_retries": options.DEFAULT_MAX_RETRIES if retries is None else retries,
+            "max_retries": options.default_max_retries() if retries is None else retries,
             "retry_exceptions": retry if isinstance(retry, bool) else values.pack_function(retry)[0],
             "max_calls": given.get("max_calls") or 0,
             **return_fields(returns),
