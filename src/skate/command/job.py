@@ -18,7 +18,7 @@ from skate.exceptions import AuthenticationError
 from skate.installed import require
 from skate.job_submission.client import JobSubmissionClient
 from skate.job_submission.models import JobStatus
-from skate.private_names.functions import load_class
+from skate.runtime_env import hooks
 
 SUMMARY = "submit a command to a node that stays: submit, status, logs, stop, list, delete"
 LOOK_SECONDS = 1.0
@@ -74,7 +74,7 @@ def submit(client: JobSubmissionClient, given: argparse.Namespace) -> int:
 def _call_hook(path: str, given: argparse.Namespace) -> None:
     """Call a function of the user's with what is submitted; it may raise, or end the process, to prevent that."""
     job = given.submission_id or given.job_id
-    load_class(path)(
+    hooks.named(path)(
         address=given.address,
         job_id=job,
         submission_id=job,

@@ -96,9 +96,9 @@ def _apply(given: dict[str, Any]) -> dict[str, Any]:
         given["announce"] = submitted_job.announce
     hook = os.environ.get("RAY_RUNTIME_ENV_HOOK")
     if hook and not given.get("_skip_env_hook") and not session.is_initialized():
-        from skate.private_names.functions import load_class  # few programs have a hook
+        from skate.runtime_env import hooks  # few programs have one
 
-        given["runtime_env"] = load_class(hook)(given["runtime_env"])
+        given["runtime_env"] = hooks.named(hook)(given["runtime_env"])
     return given
 
 
