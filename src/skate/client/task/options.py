@@ -26,10 +26,10 @@ DEFAULT_MAX_RETRIES = 3
 def default_max_retries() -> int:
     """Return max_retries of tasks that do not name it: of RAY_TASK_MAX_RETRIES, or 3. Raises ValueError if it is no number."""
     text = os.environ.get("RAY_TASK_MAX_RETRIES")
+    if text is None:
+        return DEFAULT_MAX_RETRIES
     try:
-        return (
-            DEFAULT_MAX_RETRIES if text is None else check.count_or_forever("RAY_TASK_MAX_RETRIES", int(text))
-        )
+        return check.count_or_forever("RAY_TASK_MAX_RETRIES", int(text)) or 0
     except ValueError as error:
         raise ValueError(f"RAY_TASK_MAX_RETRIES must be -1, 0 or a positive number, not {text!r}") from error
 
