@@ -138,9 +138,7 @@ class ActorDiedError(RayActorError):
     def __init__(self, cause: RayTaskError | ActorDeath | str | None = None) -> None:
         self.cause = cause
         if isinstance(cause, RayTaskError):
-            text = (
-                f"The actor died because of an error raised in its creation task (its constructor):\n{cause}"
-            )
+            text = f"The actor died because of an error raised in its creation task, {cause}"
             super().__init__(cause.actor_id, text, actor_init_failed=True)
         elif isinstance(cause, ActorDeath):
             text = f"{self.BASE_ERROR_MSG} {cause.describe()}"

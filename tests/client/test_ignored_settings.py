@@ -6,6 +6,7 @@ import io
 import logging
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -41,6 +42,22 @@ def test_a_setting_without_effect_warns_once(setting: dict[str, object]) -> None
     assert caught[0].filename == __file__
     skate.init(local_mode=True, **setting)
     skate.shutdown()
+
+
+def with_variable(runtime_env: dict[str, Any] | None) -> dict[str, Any]:
+    return {"env_vars": {**(runtime_env or {}).get("env_vars", {}), "OF_THE_HOOK": "1"}}
+
+
+def test_a_hook_changes_the_runtime_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_RUNTIME_ENV_HOOK", f"{__name__}.with_variable")
+    for settings, expected in (
+        ({}, {"env_vars": {"OF_THE_HOOK": "1"}}),
+        ({"runtime_env": {"env_vars": {"OWN": "2"}}}, {"env_vars": {"OWN": "2", "OF_THE_HOOK": "1"}}),
+        ({"_skip_env_hook": True}, {}),
+    ):
+        skate.init(local_mode=True, **settings)
+        assert skate.get_runtime_context().runtime_env == expected
+        skate.shutdown()
 
 
 def test_settings_that_request_nothing_are_silent() -> None:

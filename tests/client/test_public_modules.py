@@ -84,6 +84,12 @@ def test_refs_have_a_type() -> None:
     assert typing.get_args(types.ObjectRef[int]) == (int,)
 
 
+def test_objects_of_clients_are_ordinary_ones() -> None:
+    from skate.util.client import common
+
+    assert (common.ClientObjectRef, common.ClientActorHandle) == (ray.ObjectRef, ray.actor.ActorHandle)
+
+
 def test_widgets_make_plain_tables() -> None:
     assert "<td>a&lt;</td><td>1</td>" in widgets.make_table_html_repr({"a<": 1}, title="T")
     with pytest.raises(NotImplementedError, match="table.html"):

@@ -34,6 +34,7 @@ def add(a, b):
         ((), {"key": 3, "b": 9, "a": 1}, (1, 9, (), 3, "o", {})),
         ((1,), {"key": 3, "other": "p"}, (1, 2, (), 3, "p", {})),
         ((1,), {"key": 3, "extra": 4, "more_still": 5}, (1, 2, (), 3, "o", {"extra": 4, "more_still": 5})),
+        ((1,), {"key": 3, "self": 4}, (1, 2, (), 3, "o", {"self": 4})),
     ],
     ids=[
         "positional",
@@ -43,6 +44,7 @@ def add(a, b):
         "by-name-any-order",
         "keyword-only",
         "varkw",
+        "varkw-self",
     ],
 )
 def test_arguments_bind_as_in_a_plain_call(args, kwargs, expected):

@@ -83,15 +83,22 @@ def test_core_40_chain_of_three_is_made_again(pair: Pair, tally: Any) -> None:
     assert count() == 6
 
 
-def test_core_40_wide_fan_in_is_made_again(pair: Pair, tally: Any) -> None:
+def test_core_40_wide_fan_in_is_made_again_also_from_values_that_no_task_makes_again(
+    pair: Pair, tally: Any
+) -> None:
     first, add, count = tasks(tally("runs"))
+    once = first.options(resources={"head": 1}, max_retries=0).remote(1.0)
+    mixed = add.remote(ray.put(np.full(SIZE, 2.0)), once)
+    wait_until_made(mixed)
+    del once
     parts = [first.remote(float(n)) for n in range(8)]
     whole = add.remote(*parts)
     wait_until_made(whole)
     pair.replace()
     assert ray.get(whole, timeout=120)[0] == sum(range(8))
     assert [part[0] for part in ray.get(parts, timeout=120)] == list(range(8))
-    assert count() == 18
+    assert ray.get(mixed, timeout=120)[0] == 3.0
+    assert count() == 18 + 3
 
 
 def test_core_40_all_results_of_a_task_come_from_one_run(pair: Pair, tally: Any) -> None:

@@ -195,7 +195,8 @@ def test_death_by_the_constructor_says_so(cluster: Any) -> None:
         def call(self) -> None: ...
 
     with pytest.raises(
-        exceptions.ActorDiedError, match="The actor died because of an error raised in its creation task"
+        exceptions.ActorDiedError,
+        match=r"because of an error raised in its creation task, ray::.*Fails.__init__\(\) \(pid=",
     ) as raised:
         ray.get(Fails.remote().call.remote())
     assert raised.value.actor_init_failed

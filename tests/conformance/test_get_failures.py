@@ -323,7 +323,7 @@ def test_title_of_a_method_has_the_class():
 
 def test_text_of_a_failed_input_has_this_phrase():
     text = str(failure_of(echo.remote(fail.remote("first"))))
-    assert "At least one of the input arguments for this task could not be computed:" in text
+    assert "At least one of the input arguments for this task could not be computed:\n" in text
     assert "ray::echo()" in text
     assert "ray::fail()" in text
 

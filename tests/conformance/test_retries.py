@@ -45,6 +45,20 @@ def test_core_11_default_is_three_retries(tally):
     assert ray.get(crash_until.remote(attempts, 4), timeout=60) == 4
 
 
+def test_core_11_default_of_the_environment(tally, monkeypatch):
+    monkeypatch.setenv("RAY_TASK_MAX_RETRIES", "1")
+    attempts = tally("attempts")
+
+    @ray.remote(retry_exceptions=True)
+    def fail():
+        attempts.add()
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        ray.get(fail.remote(), timeout=60)
+    assert attempts.count() == 2
+
+
 def test_core_11_after_the_last_retry_worker_crashed_error(tally):
     attempts = tally("attempts")
     with pytest.raises(WorkerCrashedError):

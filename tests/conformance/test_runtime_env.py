@@ -121,6 +121,19 @@ def test_rte_4_env_vars_may_refer_to_others() -> None:
 
 
 @pytest.mark.usefixtures("cluster")
+def test_rte_4_pythonpath_is_where_modules_are_found(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "of_the_path.py").write_text("VALUE = 5")
+
+    @ray.remote
+    def imported() -> Any:
+        import of_the_path  # type: ignore[import-not-found]
+
+        return of_the_path.VALUE
+
+    assert ray.get(imported.options(runtime_env=variables(PYTHONPATH=str(tmp_path))).remote()) == 5
+
+
+@pytest.mark.usefixtures("cluster")
 def test_rte_4_empty_environment_is_none() -> None:
     assert ray.get(reading(runtime_env={}).remote("RTE_ONLY")) == [None]
 

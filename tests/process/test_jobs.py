@@ -289,7 +289,12 @@ def test_the_command_line_and_its_exit_codes(node: Node, client: Callable[..., J
     assert "Job 'bad' failed" in node.command("job", "status", "bad").stdout
     assert node.command("job", "logs", "good").stdout.endswith("\na b --no-wait\n")
     assert "Job 'good' succeeded" in node.command("job", "logs", "-f", "good").stdout
-    node.command("job", "submit", "--no-wait", "--submission-id", "long", "--", "sleep", "1000")
+    # A hook that fails prevents the job, and so do headers that cannot be read.
+    prevented = node.command("job", "submit", "true", check=False, RAY_JOB_SUBMIT_HOOK="builtins.print")
+    assert prevented.returncode == 1 and "'address' is an invalid keyword argument" in prevented.stderr
+    prevented = node.command("job", "submit", "true", check=False, RAY_JOB_HEADERS="{key value}")
+    assert prevented.returncode == 1 and "is not a valid JSON string" in prevented.stderr
+    node.command("job", "submit", "--no-wait", "-v", "--submission-id", "long", "--", "sleep", "1000")
     assert "was stopped" in node.command("job", "stop", "long").stdout
     assert "submission_id='long'" in node.command("job", "list").stdout
     assert "SUBMISSION" in node.command("list", "jobs", "--filter", "submission_id=long").stdout

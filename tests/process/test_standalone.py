@@ -75,16 +75,27 @@ def test_flags_without_a_meaning_here_are_named(node: Node) -> None:
     )
 
 
-def test_settings_of_the_node_are_said_at_its_start(node: Node, run: Callable[..., Program]) -> None:
-    node.start("--resources", '{"licence": 2}', "--labels", "zone=a", cpus=3)
-    ended = run(
+def test_settings_of_the_node_are_said_at_its_start_and_actors_end_by_name(
+    node: Node, program: Callable[..., Program], tmp_path: Path
+) -> None:
+    (tmp_path / "labels.yaml").write_text("zone: b\nrack: 7a\n")
+    labels = ("--labels", "zone=a", "--labels-file", str(tmp_path / "labels.yaml"))
+    node.start("--resources", '{"licence": 2}', *labels, cpus=3)
+    started = program(
         JOIN
         + """
-    print(ray.cluster_resources()["CPU"], ray.cluster_resources()["licence"], ray.nodes()[0]["Labels"]["zone"])
+    labels = ray.nodes()[0]["Labels"]
+    print(ray.cluster_resources()["CPU"], ray.cluster_resources()["licence"], labels["zone"], labels["rack"])
+    for name in ("quick", "slow"):
+        ray.remote(dict).options(name=name, lifetime="detached").remote()
     """,
         **node.environment,
     )
-    assert ended.lines == ["3.0 2.0 a"]
+    assert started.end() == 0 and started.lines == ["3.0 2.0 a 7a"]
+    assert "Actor killed (force): quick" in node.command("kill-actor", "--name", "quick", "--force").stdout
+    assert "graceful termination for actor: slow" in node.command("kill-actor", "--name", "slow").stdout
+    for name in ("quick", "slow"):
+        assert node.command("kill-actor", "--name", name, check=False).returncode == 1
 
 
 def test_bad_settings_start_nothing(node: Node) -> None:

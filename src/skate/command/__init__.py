@@ -14,6 +14,7 @@
     skate metrics launch-prometheus   Prometheus for the metrics of your node
     skate profile                     where workers and drivers spend their time; flame graphs
     skate report                      one HTML file about a session, to keep or to send
+    skate kill-actor --name NAME      end an actor by its name
     skate list KIND                   actors, tasks, objects, nodes, ...
     skate serve run module:app        serve an application; build, deploy, status, config, shutdown
     skate summary KIND                counts of tasks, actors, objects
@@ -50,6 +51,7 @@ VERBS = {
     "get-worker-ips": "skate.command.machines.worker_ips",
     "health-check": "skate.command.health_check",
     "job": "skate.command.job",
+    "kill-actor": "skate.command.kill_actor",
     "list": "skate.command.state.list_rows",
     "logs": "skate.command.logs",
     "manifest": "skate.command.machines.manifest",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import pprint
 import shlex
 import sys
@@ -12,10 +13,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from skate.command.session import add_ray_logging
 from skate.exceptions import AuthenticationError
 from skate.installed import require
 from skate.job_submission.client import JobSubmissionClient
 from skate.job_submission.models import JobStatus
+from skate.runtime_env import hooks
 
 SUMMARY = "submit a command to a node that stays: submit, status, logs, stop, list, delete"
 LOOK_SECONDS = 1.0
@@ -30,6 +33,10 @@ def main(arguments: Sequence[str]) -> int:
     given = parser().parse_args(_with_command_apart(list(arguments)))
     try:
         headers = _object(given.headers, "--headers")
+        if headers is None:
+            headers = _object(os.environ.get("RAY_JOB_HEADERS"), "RAY_JOB_HEADERS")
+        if given.run is submit and "RAY_JOB_SUBMIT_HOOK" in os.environ:
+            _call_hook(os.environ["RAY_JOB_SUBMIT_HOOK"], given)
         client = JobSubmissionClient(
             given.address, create_cluster_if_needed=True, headers=headers, verify=_verify(given.verify)
         )
@@ -62,6 +69,27 @@ def submit(client: JobSubmissionClient, given: argparse.Namespace) -> int:
         return 0
     print("Tailing logs until the job exits (disable with --no-wait):", flush=True)
     return int(_follow(client, job) == JobStatus.FAILED)
+
+
+def _call_hook(path: str, given: argparse.Namespace) -> None:
+    """Call a function of the user's with what is submitted; it may raise, or end the process, to prevent that."""
+    job = given.submission_id or given.job_id
+    hooks.named(path)(
+        address=given.address,
+        job_id=job,
+        submission_id=job,
+        runtime_env=given.runtime_env,
+        runtime_env_json=given.runtime_env_json,
+        metadata_json=_object(given.metadata_json, "--metadata-json"),
+        working_dir=given.working_dir,
+        entrypoint=tuple(given.entrypoint),
+        entrypoint_num_cpus=given.entrypoint_num_cpus,
+        entrypoint_num_gpus=given.entrypoint_num_gpus,
+        entrypoint_memory=given.entrypoint_memory,
+        entrypoint_resources=_object(given.entrypoint_resources, "--entrypoint-resources"),
+        entrypoint_label_selector=_object(given.entrypoint_label_selector, "--entrypoint-label-selector"),
+        no_wait=given.no_wait,
+    )
 
 
 def status(client: JobSubmissionClient, given: argparse.Namespace) -> int:
@@ -160,7 +188,7 @@ def _object(text: str | None, flag: str) -> dict[str, Any] | None:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"{flag} must be a JSON object, got {text!r} ({error})") from None
+        raise ValueError(f"{flag}: {text!r} is not a valid JSON string ({error})") from None
     if not isinstance(found, dict):
         raise ValueError(f"{flag} must be a JSON object, got {text!r}")
     return found
@@ -237,6 +265,7 @@ def _add_submit_options(one: argparse.ArgumentParser) -> None:
 
 
 def _add_common_options(one: argparse.ArgumentParser) -> None:
+    add_ray_logging(one)
     one.add_argument("--address", help=ADDRESS_HELP)
     one.add_argument("--headers", metavar="JSON", help="headers of each request to a server")
     one.add_argument(

@@ -20,7 +20,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--units", default="B", choices=UNITS)
     parser.add_argument("--no-format", "--nf", action="store_true", help="accepted for compatibility")
     parser.add_argument("--stats-only", action="store_true", help="only the totals")
-    parser.add_argument("--num-entries", "-n", type=int, help="the most lines of each table")
+    parser.add_argument("--num-entries", "-n", "--n", type=int, help="the most lines of each table")
     given = parser.parse_args(arguments)
     return print_of(
         given,

@@ -30,6 +30,13 @@ def add_options(parser: argparse.ArgumentParser, url: bool = False, pid: bool = 
     parser.add_argument(*names, dest="pid", type=int, metavar="PID", help=PID_HELP)
 
 
+def add_ray_logging(parser: argparse.ArgumentParser) -> None:
+    """Add the options by which Ray's command line formats its own messages; they have no effect here."""
+    for name in ("--log-style", "--log-color"):
+        parser.add_argument(name, help=argparse.SUPPRESS)
+    parser.add_argument("-v", "--verbose", action="store_true", help=argparse.SUPPRESS)
+
+
 def address_of(given: argparse.Namespace) -> str | None:
     """Return the address that the options select, or None. Raises ConnectionError for a process without a session."""
     if given.pid is not None:

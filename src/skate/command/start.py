@@ -22,10 +22,11 @@ WITHOUT_EFFECT = {
     "max-worker-port": True, "worker-port-list": True, "dashboard-agent-listen-port": True, "dashboard-agent-grpc-port": True,
     "runtime-env-agent-port": True, "dashboard-grpc-port": True, "disable-usage-stats": False,
     "plasma-directory": True, "redis-password": True, "redis-username": True,
-    "redis-shard-ports": True, "log-style": True, "log-color": True, "verbose": False, "no-monitor": False,
+    "redis-shard-ports": True, "log-style": True, "log-color": True, "no-monitor": False,
     "storage": True, "ray-debugger-external": False, "no-redirect-output": False,
     "system-config": True, "enable-object-reconstruction": False, "enable-resource-isolation": False, "cgroup-path": True,
     "system-reserved-cpu": True, "system-reserved-memory": True, "worker-ports": True, "ray-object-transfer-port": True,
+    "include-log-monitor": True, "proxy-server-url": True,
 }  # fmt: skip
 
 
@@ -223,7 +224,9 @@ def _amounts(text: str | None, flag: str) -> dict[str, Any] | None:
 
 def _all_labels(given: argparse.Namespace) -> dict[str, str] | None:
     """Return the labels of the node; the head of a cluster with an autoscaler has one more."""
-    labels = _labels(given.labels)
+    labels = _labels_of_file(given.labels_file)
+    if given.labels or labels is None:
+        labels = {**(labels or {}), **(_labels(given.labels) or {})} or None
     if given.autoscaling_config is None:
         return labels
     path = _autoscaling_file(given)
@@ -266,6 +269,24 @@ def _labels(text: str | None) -> dict[str, str] | None:
     if not all(middle for _, middle, _ in pairs):
         raise ValueError(f"--labels must be key=value,key=value or JSON, got {text!r}")
     return {key.strip(): value.strip() for key, _, value in pairs}
+
+
+def _labels_of_file(path: str | None) -> dict[str, str] | None:
+    """Read labels from a YAML file."""
+    if not path:
+        return None
+    import yaml  # only this option needs it
+
+    try:
+        with open(os.path.expanduser(path)) as file:
+            found = yaml.safe_load(file)
+    except (OSError, yaml.YAMLError) as error:
+        raise ValueError(f"--labels-file: {path} cannot be read as YAML: {error}") from None
+    if not isinstance(found, dict):
+        raise ValueError(
+            f"--labels-file: {path} must have names and values, such as 'region: us', got {found!r}"
+        )
+    return {str(key): value for key, value in found.items()}
 
 
 def _how_to_go_on(found: detached_node.Address, given: argparse.Namespace, seconds: float) -> str:
@@ -374,6 +395,9 @@ def _add_resources(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--num-gpus", type=float, help="the number of GPUs; default: all")
     parser.add_argument("--resources", help="amounts of custom resources, as JSON")
     parser.add_argument("--labels", help="labels of the node, as key=value,... or JSON")
+    parser.add_argument(
+        "--labels-file", metavar="FILE", help="a YAML file of labels; those of --labels take precedence"
+    )
     parser.add_argument("--node-name", help="name of the node in lists of nodes; default: its address")
 
 
@@ -435,6 +459,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tracing-startup-hook", metavar="MODULE:FUNCTION", help=HOOK_HELP)
     parser.add_argument("--temp-dir", help="folder of the node's socket, instead of the user's own")
     parser.add_argument("--block", action="store_true", help="run the node in this process, until Ctrl-C")
+    parser.add_argument("-v", "--verbose", action="store_true", help=argparse.SUPPRESS)
     for name, has_value in WITHOUT_EFFECT.items():
         parser.add_argument(
             f"--{name}", action="store" if has_value else "store_true", help=argparse.SUPPRESS

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from skate.client.session import detached_node
+from skate.command.session import add_ray_logging
 
 SUMMARY = "end the node started by `skate start`, with everything that runs on it"
 GRACE_SECONDS = 16.0
@@ -19,6 +20,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("-g", "--grace-period", type=float, default=GRACE_SECONDS, metavar="SECONDS",
                         help="seconds to wait before the node is killed; default: %(default)g")  # fmt: skip
     parser.add_argument("--temp-dir", help="folder of the node's socket, as given to `skate start`")
+    add_ray_logging(parser)
     given = parser.parse_args(list(arguments))
     folder = detached_node.folder_of(given.temp_dir)
     try:

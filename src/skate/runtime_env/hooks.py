@@ -1,4 +1,4 @@
-"""Encoding of setup hooks for workers: a function becomes text, a name stays unchanged."""
+"""Hooks: how those of workers are encoded (a function becomes text, a name stays unchanged), and functions by name."""
 
 from __future__ import annotations
 
@@ -25,6 +25,15 @@ def travelling(hook: Any) -> bytes | str:
     return base64.b64decode(text[len(_MARK) :]) if text.startswith(_MARK) else text
 
 
+def named(path: str) -> Callable[..., Any]:
+    """Return a function by 'module.function'. Raises ValueError, ImportError or AttributeError if there is none."""
+    import importlib  # few programs name a hook
+
+    module, _, name = path.rpartition(".")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function
+
+
 def run(hook: bytes | str) -> None:
     """Run a setup hook in this process; called by the worker before its first task.
 
@@ -35,8 +44,5 @@ def run(hook: bytes | str) -> None:
 
         function = pickle.loads(hook)
     else:
-        import importlib  # only a worker with a named hook needs it
-
-        module, _, name = hook.rpartition(".")
-        function = getattr(importlib.import_module(module), name)
+        function = named(hook)
     function()

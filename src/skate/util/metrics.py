@@ -203,8 +203,8 @@ class Metric:
         missing = [key for key in self._tag_keys if key not in merged]
         if missing:
             raise ValueError(
-                f"{self._name}: no value for the tags {', '.join(missing)}; pass them in tags, or once in "
-                f"set_default_tags()"
+                f"Missing value for tag key(s): {', '.join(missing)}. {self._name} has them in tag_keys; pass them in "
+                "tags, or once in set_default_tags()"
             )
         if not self._discarded:
             _registry.record(self._name, merged, number)

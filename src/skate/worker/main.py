@@ -142,6 +142,9 @@ class Worker:
         environ = config.get("env_vars") or {}
         os.environ.update(environ)
         environment.remember(environ, "OMP_NUM_THREADS" in config.get("set_by_user", ()))
+        if "PYTHONPATH" in environ:  # the interpreter runs already, and reads it no more
+            first = [each for each in environ["PYTHONPATH"].split(os.pathsep) if each]
+            sys.path[:] = [*first, *(each for each in sys.path if each not in first)]
         sys.path[:0] = config.get("path_front") or []
         if config.get("directory"):
             os.chdir(config["directory"])

@@ -147,7 +147,10 @@ def pack_failure(
         "pid": os.getpid(),
         "ip": process.node_ip_address,
     }
-    if met and len(running.task_id) == len(actor_id):
+    in_constructor = len(running.task_id) == len(actor_id)
+    if in_constructor:
+        fields["function"] = f"{template.name}.__init__"
+    if met and in_constructor:
         for each in met:  # a constructor's error is not an object, so it cannot hold refs
             process.keep_forever(each)
     elif met:

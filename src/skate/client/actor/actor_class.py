@@ -92,7 +92,7 @@ class ActorClass:
             f"result, or make the actor class with ray.remote({self._name})"
         )
 
-    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
+    def remote(self, /, *args: Any, **kwargs: Any) -> ActorHandle:
         """Start an actor and pass these arguments to its constructor."""
         return self._start(args, kwargs, self._options)
 
@@ -248,7 +248,7 @@ class _ActorCall:
         self._options = given
         self._exported = _Exported()
 
-    def remote(self, *args: Any, **kwargs: Any) -> ActorHandle:
+    def remote(self, /, *args: Any, **kwargs: Any) -> ActorHandle:
         """Start an actor with these options."""
         return self._actor_class._start(args, kwargs, self._options, self._exported)
 

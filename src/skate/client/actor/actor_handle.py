@@ -247,7 +247,7 @@ class ActorMethod:
             self._state.signature.check_bind(args, kwargs)
         return graphs.bind_method(self._handle, self, self._state.name, args, kwargs, self._state.options)
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the method; return a ref to its result immediately."""
         state = self._state
         if (kwargs or not state.least <= len(args) <= state.most) and state.signature is not None:
@@ -303,7 +303,7 @@ class DecoratedMethod(ActorMethod):
 
     __slots__ = ()
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the method through its decorator."""
         return decorate_call(self._state.options[CALL_DECORATOR], super().remote, *args, **kwargs)
 

@@ -91,8 +91,8 @@ def _not_a_ref(value: Any, verb: str) -> TypeError:
     hint = " (nested lists are not supported: flatten them)" if isinstance(value, (list, tuple)) else ""
     if verb == "wait":
         return TypeError(
-            "wait() expected a list of ray.ObjectRef or ray.ObjectRefGenerator, but the list has a "
-            f"{type(value).__name__}: {value!r:.80}{hint}"
+            "wait() expected a list of ray.ObjectRef or ray.ObjectRefGenerator, got list containing "
+            f"{type(value)}: {value!r:.80}{hint}"
         )
     return TypeError(
         f"Attempting to call `get` on the value {str(value):.80}, which is not a ray.ObjectRef but a "
@@ -282,10 +282,14 @@ _unique: list[tuple[int, int]] = [(0, 0)]
 
 def _checked_waitables(refs: Any, num_returns: int) -> set[type]:
     if isinstance(refs, (ObjectRef, ObjectRefGenerator)):
-        raise TypeError("wait() expected a list of ray.ObjectRef, but got a single one; use ray.wait([ref])")
+        raise TypeError(
+            "wait() expected a list of ray.ObjectRef or ray.ObjectRefGenerator, got a single ray.ObjectRef or "
+            "ray.ObjectRefGenerator; use ray.wait([ref])"
+        )
     if not isinstance(refs, list):
         raise TypeError(
-            f"wait() expected a list of ray.ObjectRef, but got a {type(refs).__name__}: {refs!r:.80}"
+            "wait() expected a list of ray.ObjectRef or ray.ObjectRefGenerator, got "
+            f"{type(refs)}: {refs!r:.80}"
         )
     kinds = set(map(type, refs))
     if not kinds <= _WAITABLE:

@@ -18,7 +18,6 @@ IGNORED: dict[str, tuple[tuple[Any, ...], str]] = {
     "_plasma_directory": ((None,), "leave it out"),
     "_redis_password": ((None,), "leave it out"),
     "_redis_username": ((None,), "leave it out"),
-    "_skip_env_hook": ((None, False), "leave it out"),
 }
 #: Keywords with an underscore that have an effect.
 KNOWN = frozenset(
@@ -32,6 +31,7 @@ KNOWN = frozenset(
         "_tracing_startup_hook",
         "_metrics_export_port",
         "_looks",
+        "_skip_env_hook",
     }
 )
 _warned: set[str] = set()

@@ -94,6 +94,11 @@ def _apply(given: dict[str, Any]) -> dict[str, Any]:
 
         given["runtime_env"] = submitted_job.runtime_env_with_job(given["runtime_env"])
         given["announce"] = submitted_job.announce
+    hook = os.environ.get("RAY_RUNTIME_ENV_HOOK")
+    if hook and not given.get("_skip_env_hook") and not session.is_initialized():
+        from skate.runtime_env import hooks  # few programs have one
+
+        given["runtime_env"] = hooks.named(hook)(given["runtime_env"])
     return given
 
 

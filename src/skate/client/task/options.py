@@ -7,6 +7,7 @@ An option set to None is kept, because it overrides the decorator's value.
 
 from __future__ import annotations
 
+import os
 from operator import index
 
 from skate.client.task import option_values as check
@@ -20,6 +21,18 @@ if TYPE_CHECKING:
     from skate.client.task.option_values import Check
 
 DEFAULT_MAX_RETRIES = 3
+
+
+def default_max_retries() -> int:
+    """Return max_retries of tasks that do not name it: of RAY_TASK_MAX_RETRIES, or 3. Raises ValueError if it is no number."""
+    text = os.environ.get("RAY_TASK_MAX_RETRIES")
+    if text is None:
+        return DEFAULT_MAX_RETRIES
+    try:
+        return check.count_or_forever("RAY_TASK_MAX_RETRIES", int(text)) or 0
+    except ValueError as error:
+        raise ValueError(f"RAY_TASK_MAX_RETRIES must be -1, 0 or a positive number, not {text!r}") from error
+
 
 _COMMON: dict[str, Check] = {
     "num_cpus": check.quantity,

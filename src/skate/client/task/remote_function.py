@@ -111,7 +111,7 @@ class _Call:
         if decorator is not None:
             self.remote = functools.partial(decorate_call, decorator, self.remote)  # type: ignore[method-assign]
 
-    def remote(self, *args: Any, **kwargs: Any) -> Any:
+    def remote(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function as a task."""
         if kwargs or not self._least <= len(args) <= self._most:
             self._check(args, kwargs)
@@ -164,7 +164,7 @@ class _Call:
         retries = given.get("max_retries")
         fields |= {
             "kind": "task",
-            "max_retries": options.DEFAULT_MAX_RETRIES if retries is None else retries,
+            "max_retries": options.default_max_retries() if retries is None else retries,
             "retry_exceptions": retry if isinstance(retry, bool) else values.pack_function(retry)[0],
             "max_calls": given.get("max_calls") or 0,
             **return_fields(returns),

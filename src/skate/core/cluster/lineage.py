@@ -2,7 +2,8 @@
 
 Only tasks with large results may have to run again: owners have the small results. An actor call is repeated if it may be
 retried and the actor is alive. A stream runs again from its start and yields the lost items. Arguments of such a task are kept
-as ids, not as values: a value that nothing else needs is freed, and reconstructed in turn when needed.
+as ids, not as values: a value that nothing else needs is freed, and reconstructed in turn when needed. A value that no task can
+make again (it was put, or its task is not retried) is kept as well.
 """
 
 from __future__ import annotations
@@ -126,13 +127,15 @@ class Lineage:
         return [oid for task in self.tasks.values() for oid in self._taken(task) if not self._ours(oid)]
 
     def retain(self, record: ObjectRecord) -> bool:
-        """Return True if an object without users keeps its record, without a large value, for a kept task."""
+        """Return True if an object without users keeps its record for a kept task, and a large value if no task can make it."""
         objects = self.objects
         if record.oid not in self.needs or objects.get(record.oid) is not record:
             return False
         if record.kind == m.PENDING:  # it is kept for its id, unless nothing will make it
             return record.oid[:24] in self.running
         if record.kind not in (m.ARENA, m.REMOTE, m.SPILLED):
+            return True
+        if record.producer is None or record.producer.retries == 0:
             return True
         if record.kind != m.REMOTE:
             objects.forget_value(record)

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     _Parts = tuple[type, tuple[Any, ...], dict[str, Any], dict[str, Any]]
 
 
-#: How Ray begins the text as well; programs and searches look for it.
-_INPUT_FAILED = "  At least one of the input arguments for this task could not be computed:"
+_INPUT_FAILED = "  At least one of the input arguments for this task could not be computed:\n"
 
 
 class RayError(Exception):
@@ -134,8 +133,7 @@ class RayTaskError(RayError):
 
         It names the process where an exception of user code was raised, and else `pid` and `ip`.
         """
-        text = f"{_INPUT_FAILED} {function_name} was not run\n"
-        text += "\n".join("  " + line for line in _text_of(upstream).splitlines())
+        text = _INPUT_FAILED + "\n".join("  " + line for line in _text_of(upstream).splitlines())
         if isinstance(upstream, RayTaskError):
             # The twin of a user's exception may shadow these names with its own fields.
             origin = getattr(upstream, "_origin", upstream)

@@ -10,6 +10,18 @@ class BackendRegistry:
 
     def __init__(self) -> None:
         self._map: dict[str, type[BaseGroup]] = {}
+        self._unchecked: dict[str, type[BaseGroup]] = {}
+
+    def put_if_available(self, name: str, group_cls: type[BaseGroup]) -> None:
+        """Register a backend if it can be used here. The check is made when its name is first asked for."""
+        self._unchecked[name.upper()] = group_cls
+
+    def _find(self, name: str) -> type[BaseGroup] | None:
+        name = name.upper()
+        unchecked = self._unchecked.pop(name, None)
+        if unchecked is not None and unchecked.check_backend_availability():
+            self._map[name] = unchecked
+        return self._map.get(name)
 
     def put(self, name: str, group_cls: type[BaseGroup]) -> None:
         """Register a backend. Raises TypeError for a class that is not a BaseGroup, ValueError for a taken
@@ -17,14 +29,14 @@ class BackendRegistry:
         """
         if not (isinstance(group_cls, type) and issubclass(group_cls, BaseGroup)):
             raise TypeError(f"{group_cls} is not a subclass of BaseGroup: inherit from it")
-        if name.upper() in self._map:
+        if self._find(name) is not None:
             raise ValueError(f"Backend {name.upper()} already registered; choose another name")
         self._map[name.upper()] = group_cls
 
     def get(self, name: str) -> type[BaseGroup]:
         """Return the class of a backend's groups. Raises ValueError for an unknown name."""
         wanted = name.upper()
-        found = self._map.get("GLOO" if wanted == "TORCH_GLOO" else wanted)
+        found = self._find("GLOO" if wanted == "TORCH_GLOO" else wanted)
         if found is None:
             raise ValueError(
                 f"Backend {wanted} not registered; the registered ones are {', '.join(sorted(self._map)) or 'none'}"
@@ -32,11 +44,11 @@ class BackendRegistry:
         return found
 
     def __contains__(self, name: str) -> bool:
-        return name.upper() in self._map
+        return self._find(name) is not None
 
     def is_available(self, name: str) -> bool:
         """True if the backend is known and can be used in this process."""
-        found = self._map.get(name.upper())
+        found = self._find(name)
         return found is not None and found.check_backend_availability()
 
 

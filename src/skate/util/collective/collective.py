@@ -19,8 +19,8 @@ from skate.util.collective.collective_group.torch_gloo_collective_group import T
 from skate.util.collective.rendezvous import NAMESPACE
 
 _global_registry.put("GLOO", TorchGLOOGroup)
-if NCCLGroup.check_backend_availability():
-    _global_registry.put("NCCL", NCCLGroup)
+# asking torch for GPUs takes seconds
+_global_registry.put_if_available("NCCL", NCCLGroup)
 
 
 class Declaration:
