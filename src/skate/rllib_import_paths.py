@@ -127,7 +127,6 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.policy.view_requirement": "skate.rllib.algorithms.not_available",
     "rllib.utils.actor_manager": "skate.rllib.flow.actor_manager",
     "rllib.utils.minibatch_utils": "skate.rllib.core.learner.shards",
-    "rllib.utils.from_config": {"skate.rllib.algorithms.algorithm_config": ("NotProvided",)},
     "rllib.utils.postprocessing.zero_padding": "skate.rllib.utils.postprocessing.padded_sequences",
     "rllib.utils.replay_buffers.utils": {
         "skate.rllib.utils.replay_buffers.prioritized_episode_buffer": (

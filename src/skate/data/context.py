@@ -329,10 +329,9 @@ class DataContext:
 
         resources = skate.cluster_resources()
         limits = self.execution_options.resource_limits
-        excluded = self.execution_options.exclude_resources
         store = resources.get("object_store_memory", 1 << 30) * _STORE_SHARE
         budget = limits.object_store_memory if limits.object_store_memory not in (0, INFINITE) else store
-        cpus = min(limits.cpu, resources.get("CPU", 1) - excluded.cpu)
+        cpus = min(limits.cpu, resources.get("CPU", 1) - self.execution_options._unavailable_cpus)
         return Limits(int(budget or store), max(2, 2 * int(max(1, cpus))), max(1, cpus))
 
 

@@ -214,6 +214,13 @@ class ExecutionOptions:
         self.actor_locality_enabled = actor_locality_enabled
         self.verbose_progress = True if verbose_progress is None else verbose_progress
         self.label_selector = label_selector
+        #: CPUs that the workers of a training run hold, for which tasks of its datasets do not wait.
+        self._held_cpus = 0.0
+
+    @property
+    def _unavailable_cpus(self) -> float:
+        """The CPUs that a run must not use: excluded ones, and those of the training run that it feeds."""
+        return self.exclude_resources.cpu + self._held_cpus
 
     @property
     def resource_limits(self) -> ExecutionResources:

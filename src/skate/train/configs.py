@@ -116,17 +116,42 @@ class ScalingConfig(air_config.ScalingConfig):
             raise ValueError(
                 "`use_tpu` is True but `TPU` is set to 0 in `resources_per_worker`; set the number, or set use_tpu=False"
             )
-        if self.max_workers <= 1:
-            return
-        for name in ("topology", "accelerator_type"):
-            if not getattr(self, name):
+        if self.max_workers > 1:
+            for name in ("topology", "accelerator_type"):
+                if not getattr(self, name):
+                    raise ValueError(
+                        f"`{name}` must be specified in ScalingConfig when `use_tpu=True` and `num_workers` > 1"
+                    )
+            if self.label_selector:
                 raise ValueError(
-                    f"`{name}` must be specified in ScalingConfig when `use_tpu=True` and `num_workers` > 1"
+                    "Cannot set `label_selector` when `use_tpu=True`: the slice determines the nodes"
                 )
-        if self.label_selector:
-            raise ValueError(
-                "Cannot set `label_selector` when `use_tpu=True`: the slice determines the nodes"
+        if self.topology and self.accelerator_type:
+            self._check_slice(self.topology, self.accelerator_type)
+
+    def _check_slice(self, topology: str, accelerator_type: str) -> None:
+        from skate.util.tpu import get_tpu_worker_resources  # only for runs on TPUs
+
+        try:
+            in_slice, resources = get_tpu_worker_resources(
+                topology=topology,
+                accelerator_type=accelerator_type,
+                resources_per_worker=self.resources_per_worker,
+                num_slices=1,
             )
+        except Exception as error:
+            raise ValueError(
+                f"Could not parse TPU topology details for type={accelerator_type}, topology={topology}. "
+                f"Error: {error}"
+            ) from error
+        for name, number in (("num_workers", self.max_workers), ("min_workers", self.min_workers)):
+            if number % in_slice:
+                raise ValueError(
+                    f"The configured `{name}` ({number}) must be a multiple of {in_slice} for the specified topology "
+                    f"({topology}): a slice holds {in_slice} workers, and a run takes whole slices"
+                )
+        if self.resources_per_worker is None:
+            self.resources_per_worker = resources
 
     @property
     def elasticity_enabled(self) -> bool:

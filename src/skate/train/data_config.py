@@ -46,11 +46,13 @@ class DataConfig:
         found: list[dict[str, Any]] = [{} for _ in range(world_size)]
         for name, dataset in datasets.items():
             given = dataset() if callable(dataset) else dataset
+            if given.name is None:
+                given.set_name(name)
             given = self._with_options(given, name)
             if self._datasets_to_split == "all" or name in self._datasets_to_split:
                 hints = list(worker_node_ids) if self._enable_shard_locality and worker_node_ids else None
                 for shard, part in zip(
-                    found, given.streaming_split(world_size, equal=True, locality_hints=hints), strict=True
+                    found, given.streaming_split(world_size, equal=True, locality_hints=hints), strict=False
                 ):
                     shard[name] = part
             else:
@@ -62,19 +64,18 @@ class DataConfig:
         options = self._execution_options
         if isinstance(options, dict):
             options = options.get(name)
-        if options is None and not self._taken_cpus:
-            return dataset
+        options = copy.deepcopy(options) if options else self.default_ingest_options()
         copied = dataset.copy(dataset, _deep_copy=True)
-        options = copy.deepcopy(copied.context.execution_options if options is None else options)
         if self._taken_cpus and options.is_resource_limits_default():
-            limits = options.exclude_resources
-            options.exclude_resources = limits.add(type(limits)(cpu=self._taken_cpus))
+            options._held_cpus = self._taken_cpus
         copied.context.execution_options = options
         return copied
 
     @staticmethod
     def default_ingest_options() -> Any:
-        """Return the default execution options of datasets."""
-        from skate.data import ExecutionOptions  # runs without datasets never load it
+        """Return the execution options of datasets without their own: limits, order and progress as in `DataContext`."""
+        from skate.data import DataContext, ExecutionOptions  # runs without datasets never load it
 
-        return ExecutionOptions()
+        current = copy.deepcopy(DataContext.get_current().execution_options)
+        names = ("resource_limits", "exclude_resources", "preserve_order", "verbose_progress")
+        return ExecutionOptions(**{name: getattr(current, name) for name in names})

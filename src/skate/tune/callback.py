@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import importlib
 import os
 import pickle
 import warnings
@@ -11,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from skate.air.callback import Callback
+from skate.air.named_callbacks import named_callbacks
 from skate.tune.constants import RAY_TUNE_CALLBACKS_ENV_VAR
 
 __all__ = [
@@ -159,18 +159,4 @@ def callbacks_of_environment() -> list[Callback]:
     Raises:
         ValueError: a class cannot be imported, or is not a callback.
     """
-    paths = [path.strip() for path in os.environ.get(RAY_TUNE_CALLBACKS_ENV_VAR, "").split(",")]
-    return [_imported(path) for path in paths if path]
-
-
-def _imported(path: str) -> Callback:
-    try:
-        module, name = path.rsplit(".", 1)
-        found = getattr(importlib.import_module(module), name)
-        if not (isinstance(found, type) and issubclass(found, Callback)):
-            raise TypeError(f"{path} is no subclass of ray.tune.Callback, but {found!r:.80}")
-        return found()
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        raise ValueError(
-            f"Failed to import callback from '{path}', which {RAY_TUNE_CALLBACKS_ENV_VAR} names: {error}"
-        ) from error
+    return named_callbacks(RAY_TUNE_CALLBACKS_ENV_VAR, Callback, "ray.tune.Callback")

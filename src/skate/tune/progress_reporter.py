@@ -5,15 +5,16 @@ from __future__ import annotations
 import html
 import sys
 import time
-from collections import Counter
+import warnings
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from skate.tune.experiment.trial import Trial
-from skate.tune.metrics import flat, number, users
+from skate.tune.metrics import AUTO_KEYS, number
+from skate.tune.reporter import status_text
+from skate.tune.result import AUTO_RESULT_KEYS
 
-_BY_STATUS = (Trial.RUNNING, Trial.ERROR, Trial.PAUSED, Trial.PENDING, Trial.TERMINATED)
-
+_AUTOMATIC = {*AUTO_RESULT_KEYS, *AUTO_KEYS}
 
 #: Entries of a result that are never shown, because they are not metrics.
 SKIP_RESULTS_IN_REPORT = {"config", "trial_id", "experiment_tag", "done"}
@@ -84,12 +85,16 @@ class TuneReporterBase(ProgressReporter):
     ) -> None:
         self._metric_columns = _headings(metric_columns)
         self._parameter_columns = _headings(parameter_columns)
+        #: True if the user named no columns, but added some to the usual ones.
+        self._added_only = False
         self._lists = [isinstance(each, (list, tuple)) for each in (metric_columns, parameter_columns)]
         self._total = total_samples
         self._rows, self._error_rows, self._width = max_progress_rows, max_error_rows, max_column_length
         self._every, self._infer = max_report_frequency, infer_limit
         self._intermediate = print_intermediate_tables
         self._metric, self._mode, self._sort = metric, mode, sort_by_metric
+        #: True once a search has set metric and mode, which a later search may do again.
+        self._set_by_search = False
         self._started = time.time()
         self._last = 0.0
 
@@ -104,14 +109,21 @@ class TuneReporterBase(ProgressReporter):
         """Use the search's settings for those that were not given."""
         self._started = start_time or time.time()
         self._total = self._total or total_samples
-        self._metric = self._metric or metric
-        self._mode = self._mode or mode
+        self.set_search_properties(metric, mode)
 
     def set_search_properties(self, metric: str | None, mode: str | None) -> bool:
-        """Set metric and mode; False if they are already set."""
-        if self._metric and metric or self._mode and mode:
-            return False
+        """Set metric and mode.
+
+        Raises:
+            ValueError: the reporter was made with one of them.
+        """
+        if not self._set_by_search and ((self._metric and metric) or (self._mode and mode)):
+            raise ValueError(
+                f"this {type(self).__name__} was made with metric={self._metric!r} and mode={self._mode!r}, so TuneConfig "
+                f"cannot set metric={metric!r} and mode={mode!r}; set each in one place"
+            )
         self._metric, self._mode = metric or self._metric, mode or self._mode
+        self._set_by_search = True
         return True
 
     def set_total_samples(self, total_samples: int) -> None:
@@ -129,6 +141,7 @@ class TuneReporterBase(ProgressReporter):
             ValueError: there is such a column, or the columns were given as a list, which has no headings.
         """
         _check_new(self._metric_columns, metric, representation, self._lists[0])
+        self._added_only |= self._metric_columns is None
         self._metric_columns = {**(self._metric_columns or {}), metric: representation or metric}
 
     def add_parameter_column(self, parameter: str, representation: str | None = None) -> None:
@@ -141,98 +154,66 @@ class TuneReporterBase(ProgressReporter):
         self._parameter_columns = {**(self._parameter_columns or {}), parameter: representation or parameter}
 
     def should_report(self, trials: list[Trial], done: bool = False) -> bool:
-        """True at the end, and at intervals if intermediate tables are shown."""
-        if done:
+        """True at the end, and at intervals."""
+        if done or time.time() - self._last > self._every:
+            self._last = time.time()
             return True
-        return not (self._intermediate is False or time.time() - self._last < self._every)
+        return False
 
-    # -- the table
+    # -- the report
 
-    def table(self, trials: Sequence[Trial]) -> tuple[list[str], list[list[str]]]:
-        """Return headings and rows."""
-        metrics = self._metric_columns or {name: name for name in self._inferred(trials)}
-        parameters = self._parameter_columns or {name: name for name in _parameters(trials)}
-        headings = ["trial", "status", *parameters.values(), "iter", "time (s)", *metrics.values()]
-        rows = []
-        for trial in self._ordered(trials)[: self._rows]:
-            result, config = flat(trial.last_result), flat(trial.config)
-            values: list[Any] = [str(trial), trial.status]
-            values += [config.get(name) for name in parameters]
-            values += [result.get("training_iteration"), result.get("time_total_s")]
-            values += [result.get(name) for name in metrics]
-            rows.append([self._shown(value) for value in values])
-        return headings, rows
+    def _columns(self, trials: Sequence[Trial]) -> dict[str, str]:
+        """Return the headings of metrics: the user's, or the usual ones and some of those that were reported."""
+        if self._metric_columns is not None and not self._added_only:
+            return self._metric_columns
+        named = {**self.DEFAULT_COLUMNS, **(self._metric_columns or {})}
+        return named if self._added_only else {**named, **self._inferred(trials)}
 
-    def _shown(self, value: Any) -> str:
-        if value is None:
-            return ""
-        text = f"{value:.5g}" if isinstance(value, float) else str(value)
-        return text if len(text) <= self._width + 12 else "..." + text[-self._width :]
-
-    def _ordered(self, trials: Sequence[Trial]) -> list[Trial]:
-        metric = self._metric
-        if self._sort and metric:
-            sign = -1.0 if self._mode == "max" else 1.0
-
-            def key(trial: Trial) -> tuple[bool, float]:
-                value = number(flat(trial.last_result).get(metric))
-                return (value is None, sign * (value or 0.0))
-
-            return sorted(trials, key=key)
-        return sorted(trials, key=lambda trial: _BY_STATUS.index(trial.status))
-
-    def _inferred(self, trials: Sequence[Trial]) -> list[str]:
-        found: Counter[str] = Counter()
+    def _inferred(self, trials: Sequence[Trial]) -> dict[str, str]:
+        """Return up to `infer_limit` names of reported numbers."""
+        found: dict[str, str] = {}
         for trial in trials:
-            found.update(
-                name for name, value in flat(users(trial.last_result)).items() if number(value) is not None
-            )
-        names = [name for name, _ in found.most_common() if name != self._metric][: self._infer]
-        return ([self._metric] if self._metric else []) + names
+            for name, value in trial.last_result.items():
+                if len(found) >= self._infer:
+                    return found
+                if name not in self.DEFAULT_COLUMNS and name not in _AUTOMATIC and number(value) is not None:
+                    found[name] = name
+        return found
 
-    def summary(self, trials: Sequence[Trial]) -> str:
-        """Return the number of trials by status, and the best so far, in one or two lines."""
-        counts = Counter(trial.status for trial in trials)
-        of = f" of {self._total}" if self._total and self._total < 2**31 else ""
-        parts = ", ".join(f"{counts[status]} {status.lower()}" for status in _BY_STATUS if counts[status])
-        line = f"{len(trials)}{of} trials: {parts or 'none'}; {time.time() - self._started:.0f} s"
-        best = self._best(trials)
-        return line if best is None else f"{line}\n{best}"
+    def _best(self, trials: Sequence[Trial]) -> tuple[Trial | None, str | None]:
+        metric = self._metric
+        if metric is None and self._metric_columns is None:
+            names = self._inferred(trials)
+            metric = next(iter(names)) if len(names) == 1 else None
+        if metric is None or not self._mode:
+            return None, metric
+        known = [(number(status_text.lookup(metric, trial.last_result)), trial) for trial in trials]
+        scored = [(value, trial) for value, trial in known if value is not None and value == value]
+        if not scored:
+            return None, metric
+        return (max if self._mode == "max" else min)(scored, key=lambda each: each[0])[1], metric
 
-    def _best(self, trials: Sequence[Trial]) -> str | None:
-        if not self._metric or not self._mode:
-            return None
-        known = [
-            (h.last, t)
-            for t in trials
-            if (h := t.histories.by_name.get(self._metric)) is not None and h.last == h.last
-        ]
-        if not known:
-            return None
-        value, trial = (max if self._mode == "max" else min)(known, key=lambda each: each[0])
-        return f"best: {trial} with {self._metric}={value:.5g} and {flat(trial.evaluated_params or trial.config)}"
+    def table(self, trials: Sequence[Trial], most: int | None) -> status_text.TrialTable:
+        """Return the table of trials, with at most so many rows."""
+        by = (self._metric, self._mode) if self._sort and self._metric and self._mode else None
+        return status_text.table(
+            trials,
+            self._columns(trials),
+            self._parameter_columns,
+            most=most,
+            width=self._width,
+            sort_by=by,
+        )
 
-    def errors(self, trials: Sequence[Trial]) -> str:
-        """Return the failed trials, and the paths of their errors."""
-        failed = [trial for trial in trials if trial.error_text]
-        lines = [
-            f"  {trial}: {trial.num_failures} failures, {trial.error_file}"
-            for trial in failed[: self._error_rows]
-        ]
-        return "\n".join([f"{len(failed)} trials with errors:", *lines]) if failed else ""
-
-    def as_text(self, trials: Sequence[Trial]) -> str:
-        """Format the report as plain text."""
-        headings, rows = self.table(trials)
-        widths = [max(len(row[at]) for row in [headings, *rows]) for at in range(len(headings))]
-        lines = [self.summary(trials)]
-        for row in [headings, ["-" * width for width in widths], *rows]:
-            lines.append(
-                "  ".join(value.ljust(width) for value, width in zip(row, widths, strict=True)).rstrip()
-            )
-        if len(trials) > self._rows:
-            lines.append(f"... and {len(trials) - self._rows} more")
-        return "\n".join([*lines, *filter(None, [self.errors(trials)])])
+    def _head(self, trials: Sequence[Trial]) -> list[str]:
+        lines = [status_text.passed(self._started, time.time())]
+        trial, metric = self._best(trials)
+        if trial is not None and metric is not None:
+            lines.append(status_text.best(trial, metric, self._parameter_columns))
+        if trials:
+            lines += [f"Result logdir: {each}" for each in sorted({_folder(each) for each in trials}) if each]
+            lines.append(status_text.counts(trials, self._total))
+        return lines
 
     def as_rich(self, trials: Sequence[Trial]) -> Any:
         """Return the report as a rich renderable.
@@ -244,24 +225,33 @@ class TuneReporterBase(ProgressReporter):
         from rich.table import Table
         from rich.text import Text
 
-        headings, rows = self.table(trials)
-        table = Table(box=None, pad_edge=False, header_style="bold")
-        for heading in headings:
-            table.add_column(heading)
-        for row in rows:
-            table.add_row(*(Text(value) for value in row))
-        return Group(
-            *(Text(part) for part in [self.summary(trials)]), table, *filter(None, [self.errors(trials)])
-        )
+        made = self.table(trials, self._rows)
+        shown = Table(box=None, pad_edge=False, header_style="bold")
+        for heading in made.headings:
+            shown.add_column(heading)
+        for row in made.rows:
+            shown.add_row(*(Text(_shown(value)) for value in row))
+        tail = [*filter(None, [made.left_out]), *status_text.failed(trials, self._error_rows)]
+        return Group(Text("\n".join(self._head(trials))), shown, *(Text(line) for line in tail))
 
     def _progress_str(self, trials: list[Trial], done: bool, *sys_info: str) -> str:
-        """Return the text of a report; subclasses of users call it."""
-        return "\n".join([self.as_text(trials), *sys_info])
+        """Return the text of a report; subclasses of users call it. At the end it has all trials."""
+        if self._sort and not (self._metric and self._mode):
+            self._sort = False
+            warnings.warn(
+                "Both 'metric' and 'mode' must be set to be able to sort by metric. No sorting is performed.",
+                stacklevel=2,
+            )
+        first, *others = self._head(trials)
+        lines = ["== Status ==", first, *sys_info, *others]
+        if trials and (done or self._intermediate is not False):
+            lines += self.table(trials, None if done else self._rows).lines()
+        lines += status_text.failed(trials, None if done else self._error_rows) or [""]
+        return "\n".join(lines) + "\n"
 
     def look(self, trials: list[Trial], done: bool) -> None:
         """Report if a report is due."""
         if self.should_report(trials, done):
-            self._last = time.time()
             self.report(trials, done)
 
 
@@ -270,7 +260,15 @@ class CLIReporter(TuneReporterBase):
 
     def report(self, trials: list[Trial], done: bool, *sys_info: str) -> None:
         """Print the table."""
-        print(self._progress_str(trials, done, *sys_info) + "\n", flush=True)
+        print(self._progress_str(trials, done, *sys_info), flush=True)
+
+
+class FinalReporter(CLIReporter):
+    """Prints one table, at the end."""
+
+    def should_report(self, trials: list[Trial], done: bool = False) -> bool:
+        """True at the end."""
+        return done
 
 
 class JupyterNotebookReporter(TuneReporterBase):
@@ -334,11 +332,14 @@ def _headings(given: Any) -> dict[str, str] | None:
     return dict(given) if isinstance(given, dict) else {name: name for name in given}
 
 
-def _parameters(trials: Sequence[Trial]) -> list[str]:
-    found: dict[str, None] = {}
-    for trial in list(trials)[:50]:
-        found.update(dict.fromkeys(flat(trial.evaluated_params)))
-    return list(found)[:6]
+def _folder(trial: Trial) -> str | None:
+    return getattr(trial, "local_experiment_path", None)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.5g}" if isinstance(value, float) else str(value)
 
 
 def in_terminal() -> bool:

@@ -68,6 +68,10 @@ def reports_in(path):
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+def no_callback():
+    pass
+
+
 @pytest.fixture
 def fit(tmp_path):
     def run(function, callbacks, workers=1, failures=0, **given):
@@ -202,3 +206,19 @@ def test_hooks_that_are_not_overridden_do_nothing():
     assert callback.after_report(run_context=None, metrics=[], checkpoint=None) is None
     assert callback.after_exception(run_context=None, worker_exceptions={}) is None
     assert ray.train.UserCallback is UserCallback
+
+
+@pytest.mark.parametrize(
+    ("path", "cause"),
+    [
+        (f"{__name__}.no_callback", TypeError),
+        (f"{__name__}.Missing", AttributeError),
+        ("missing_package.Callback", ImportError),
+        ("nameless", ValueError),
+    ],
+)
+def test_callbacks_of_the_environment_that_cannot_be_made(fit, monkeypatch, path, cause):
+    monkeypatch.setenv("RAY_TRAIN_CALLBACKS", f" ,{path}")
+    with pytest.raises(ValueError, match=f"Failed to import callback from '{path}'") as raised:
+        fit(reporting, [])
+    assert isinstance(raised.value.__cause__, cause)

@@ -76,6 +76,18 @@ def test_what_is_gone_is_refused(make, phrase):
             {"use_tpu": True, "num_workers": 2, "topology": "2x2x2", "accelerator_type": "TPU-V4", "label_selector": {"a": "b"}},
             "Cannot set `label_selector` when `use_tpu=True`",
         ),
+        (
+            {"use_tpu": True, "num_workers": 3, "topology": "2x2x2", "accelerator_type": "TPU-V4"},
+            r"The configured `num_workers` \(3\) must be a multiple of 2 for the specified topology \(2x2x2\)",
+        ),
+        (
+            {"use_tpu": True, "num_workers": (1, 2), "topology": "2x2x2", "accelerator_type": "TPU-V4"},
+            r"The configured `min_workers` \(1\) must be a multiple of 2",
+        ),
+        (
+            {"use_tpu": True, "num_workers": 2, "topology": "2x2x2", "accelerator_type": "tpu-of-nobody"},
+            "Could not parse TPU topology details for type=tpu-of-nobody, topology=2x2x2",
+        ),
         ({"num_workers": 2, "label_selector": [{"a": "b"}]}, "If `label_selector` is a list, it must be the same length"),
         ({"num_workers": (1, 3), "label_selector": [{}, {}]}, "it must be the same length as `max_workers`"),
     ],

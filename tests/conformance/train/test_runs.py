@@ -253,3 +253,32 @@ def test_report_outside_of_a_worker_names_what_to_do():
         RuntimeError, match="`report` cannot be used outside of a Ray Train training function"
     ):
         train.report({"a": 1})
+
+
+def test_options_of_the_datasets_of_a_run(fit):
+    from ray.data import DataContext, ExecutionOptions, ExecutionResources
+
+    context = DataContext.get_current().execution_options
+    given = ExecutionOptions(exclude_resources=ExecutionResources(cpu=0.5, gpu=1), preserve_order=True)
+    before = context.verbose_progress
+
+    def loop():
+        options = {
+            name: train.get_dataset_shard(name).get_context().execution_options for name in ("one", "two")
+        }
+        excluded = [options[name].exclude_resources for name in ("one", "two")]
+        assert [(each.cpu, each.gpu) for each in excluded] == [(0.5, 1), (0, 0)]
+        assert [options[name].verbose_progress for name in ("one", "two")] == [True, False]
+        assert options["one"].preserve_order is True
+        return sum(1 for name in ("one", "two") for row in train.get_dataset_shard(name).iter_rows())
+
+    context.verbose_progress = False
+    try:
+        config = train.DataConfig(execution_options={"one": given})
+        defaults = train.DataConfig.default_ingest_options()
+        datasets = {name: ray.data.range(4) for name in ("one", "two")}
+        result = fit(loop, datasets=datasets, dataset_config=config)
+    finally:
+        context.verbose_progress = before
+    assert (defaults.verbose_progress, defaults.exclude_resources.cpu) == (False, 0)
+    assert result.return_value == 8

@@ -186,7 +186,7 @@ class Executor:
                 skate.init()
             self.limits = self.context.limits()
             self._totals = totals = skate.cluster_resources()
-            totals["CPU"] = totals.get("CPU", 0.0) - self.context.execution_options.exclude_resources.cpu
+            totals["CPU"] = totals.get("CPU", 0.0) - self.context.execution_options._unavailable_cpus
             self.remote = RemoteRunner(self.topology.operators, totals)
             if self.context.wait_for_min_actors_s > 0:
                 self.remote.await_pools(self.context.wait_for_min_actors_s)

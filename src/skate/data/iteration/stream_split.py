@@ -166,9 +166,10 @@ def _two_readers(consumer: int) -> ValueError:
 class SplitIterator(DataIterator):
     """Iterates over the share of one consumer."""
 
-    def __init__(self, coordinator: Any, consumer: int, dataset: Dataset) -> None:
+    def __init__(self, coordinator: Any, consumer: int, consumers: int, dataset: Dataset) -> None:
         self._coordinator = coordinator
         self._consumer = consumer
+        self._consumers = consumers
         self._whole = dataset
 
     def _open(self) -> Blocks:
@@ -193,6 +194,10 @@ class SplitIterator(DataIterator):
     def _dataset(self) -> Dataset:
         return self._whole
 
+    def world_size(self) -> int:
+        """Return the number of consumers."""
+        return self._consumers
+
     def materialize(self) -> MaterializedDataset:
         """Run an epoch together with the other consumers, and hold the rows of this one."""
         bundles = self._bundles(lambda label: None)
@@ -215,4 +220,4 @@ def streaming_split(dataset: Dataset, n: int, equal: bool) -> list[DataIterator]
 
     actor = skate.remote(Coordinator).options(num_cpus=0, max_concurrency=2 * n + 2)
     coordinator = actor.remote(dataset, n, equal)
-    return [SplitIterator(coordinator, consumer, dataset) for consumer in range(n)]
+    return [SplitIterator(coordinator, consumer, n, dataset) for consumer in range(n)]

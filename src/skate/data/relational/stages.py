@@ -59,7 +59,11 @@ def _pays(plan: logical.Operator, context: DataContext) -> int:
     if size < (_BYTES if polars_run.loaded() else _BYTES_TO_IMPORT) or not polars_run.installed():
         return 0
     options = context.execution_options
-    if not options.is_resource_limits_default() or options.exclude_resources != ExecutionResources.zero():
+    if (
+        not options.is_resource_limits_default()
+        or options.exclude_resources != ExecutionResources.zero()
+        or options._unavailable_cpus
+    ):
         return 0  # the ordinary way keeps to limits
     return _budget(context)
 

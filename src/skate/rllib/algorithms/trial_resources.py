@@ -16,7 +16,7 @@ def request_of(config: Any) -> PlacementGroupFactory:
     main = {"CPU": float(config.num_cpus_for_main_process), **config.custom_resources_for_main_process}
     learner = _learner(config)
     if config.num_learners == 0:
-        main["CPU"] += learner.get("CPU", 0) if config.num_cpus_per_learner != "auto" else 0
+        main["CPU"] = max(main["CPU"], learner["CPU"])
         if learner.get("GPU"):
             main["GPU"] = learner["GPU"]
     bundles = [main, *[dict(learner) for _ in range(config.num_learners)]]

@@ -33,5 +33,24 @@ def _mark(marked: Marked) -> Marked:
     return marked
 
 
-PublicAPI = DeveloperAPI = ExperimentalAPI = OverrideToImplementCustomLogic = _mark
-OverrideToImplementCustomLogic_CallToSuperRecommended = _mark
+def OverrideToImplementCustomLogic(obj: Marked) -> Marked:  # noqa: N802  (the name is Ray's)
+    """Mark a method that subclasses override.
+
+    Args:
+        obj: the method.
+    """
+    obj.__is_overridden__ = False  # type: ignore[attr-defined]  # read by is_overridden
+    return obj
+
+
+def is_overridden(obj: Callable[..., Any]) -> bool:
+    """True if a method is not the marked one of its base class.
+
+    Args:
+        obj: the method.
+    """
+    return bool(getattr(obj, "__is_overridden__", True))
+
+
+PublicAPI = DeveloperAPI = ExperimentalAPI = OldAPIStack = _mark
+OverrideToImplementCustomLogic_CallToSuperRecommended = OverrideToImplementCustomLogic

@@ -145,7 +145,7 @@ class Checkpointable:
 
     @classmethod
     def from_checkpoint(cls, path: Any, filesystem: Any = None, **kwargs: Any) -> Self:
-        """Make an object of the class that the folder has, with its state.
+        """Make an object of the class that the folder has, or of this one if that cannot be imported, with its state.
 
         Args:
             path: the folder, or a URL.
@@ -157,7 +157,10 @@ class Checkpointable:
             ValueError: it is of another class.
         """
         with checkpoint_folder.reading(path, filesystem) as folder:
-            kind, args, saved = checkpoint_folder.class_in(folder)
+            try:
+                kind, args, saved = checkpoint_folder.class_in(folder)
+            except (AttributeError, ImportError):  # the class was moved or renamed since
+                kind, args, saved = cls, (), {}
             if not issubclass(kind, cls):
                 raise ValueError(
                     f"the checkpoint at {folder} is of a {kind.__name__}, not of a {cls.__name__}; an algorithm's "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -135,3 +136,98 @@ def huber_loss(x: Any, delta: float = 1.0) -> Any:
 def l2_loss(x: Any) -> Any:
     """Return half the sum of the squares of `x`."""
     return np.sum(np.square(x)) / 2.0
+
+
+def fc(x: Any, weights: Any, biases: Any = None, framework: str | None = None) -> Any:
+    """Return the output of a dense layer.
+
+    Args:
+        x: Rows.
+        weights: Weights; those of torch, which are transposed, with ``framework="torch"``.
+        biases: Biases; None for none.
+        framework: "torch" or None.
+    """
+    x, weights, biases = (convert_to_numpy(each, reduce_type=False) for each in (x, weights, biases))
+    if framework == "torch" and x.shape[1] != weights.shape[0] and x.shape[1] == weights.shape[1]:
+        weights = weights.T
+    product = x @ weights
+    return product if biases is None else product + biases
+
+
+def lstm(
+    x: Any,
+    weights: Any,
+    biases: Any = None,
+    initial_internal_states: Any = None,
+    time_major: bool = False,
+    forget_bias: float = 1.0,
+) -> tuple[Any, tuple[Any, Any]]:
+    """Return the outputs of an LSTM layer for each step, and its last cell and output.
+
+    Args:
+        x: Inputs of shape (rows, steps, numbers), or (steps, rows, numbers) with `time_major`.
+        weights: One matrix for inputs and outputs of the step before, with the gates input, cell, forget and output.
+        biases: Biases of the gates; None for none.
+        initial_internal_states: The cell and the output before the first step; zeros if None.
+        time_major: True for steps before rows, also in the outputs.
+        forget_bias: Added to the forget gate.
+    """
+    steps = np.asarray(x) if time_major else np.swapaxes(x, 0, 1)
+    units = weights.shape[1] // 4
+    nothing = np.zeros((steps.shape[1], units))
+    cell, output = (nothing, nothing) if initial_internal_states is None else initial_internal_states
+    outputs = []
+    for step in steps:
+        gates = fc(np.concatenate([step, output], axis=1), weights, biases)
+        enter, new, forget, leave = np.split(gates, 4, axis=1)
+        cell = cell * sigmoid(forget + forget_bias) + sigmoid(enter) * np.tanh(new)
+        output = sigmoid(leave) * np.tanh(cell)
+        outputs.append(output)
+    return np.stack(outputs, axis=0 if time_major else 1), (cell, output)
+
+
+def make_action_immutable(obj: Any) -> Any:
+    """Return an array or a dict that cannot be changed; other values as they are.
+
+    Args:
+        obj: A part of an action; its own parts stay as they are.
+    """
+    if isinstance(obj, np.ndarray):
+        obj.setflags(write=False)
+    elif isinstance(obj, dict):
+        return MappingProxyType(dict(obj))
+    return obj
+
+
+def flatten_inputs_to_1d_tensor(
+    inputs: Any, spaces_struct: Any = None, time_axis: bool = False
+) -> np.ndarray[Any, Any]:
+    """Return nested rows as one array of shape (rows, numbers); whole numbers of a space of choices become one-hot.
+
+    Args:
+        inputs: Arrays in dicts, tuples and lists; those of a dict come in the order of its keys.
+        spaces_struct: The spaces of the arrays, in the same form; without it whole numbers stay as they are.
+        time_axis: True for inputs, and a result, with a time dimension after the rows.
+    """
+    from gymnasium import spaces  # other functions here do without
+
+    parts = [np.asarray(part) for part in _leaves(inputs)]
+    kinds = [None] * len(parts) if spaces_struct is None else _leaves(spaces_struct)
+    lead = parts[0].shape[: 2 if time_axis else 1]
+    flat = []
+    for part, space in zip(parts, kinds, strict=True):
+        rows = part.reshape(int(np.prod(lead)), -1)
+        if isinstance(space, spaces.Discrete):
+            rows = one_hot(rows[:, 0], depth=int(space.n))
+        elif isinstance(space, spaces.MultiDiscrete):
+            rows = one_hot_multidiscrete(rows, [int(each) for each in space.nvec.ravel()])
+        flat.append(rows.astype(np.float32))
+    return np.concatenate(flat, axis=-1).reshape(*lead, -1)
+
+
+def _leaves(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [leaf for key in sorted(value) for leaf in _leaves(value[key])]
+    if isinstance(value, list | tuple):
+        return [leaf for inner in value for leaf in _leaves(inner)]
+    return [value]

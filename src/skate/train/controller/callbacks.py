@@ -6,6 +6,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from skate.air.named_callbacks import named_callbacks
+from skate.train.callback import UserCallback
 from skate.train.errors import ControllerError
 
 
@@ -38,7 +40,10 @@ class Callbacks:
 
     def __init__(self, run: Any) -> None:
         self.context = RunContext(run)
-        self._user_callbacks: list[Any] = list(run.run_config.callbacks or ())
+        self._user_callbacks: list[Any] = [
+            *(run.run_config.callbacks or ()),
+            *named_callbacks("RAY_TRAIN_CALLBACKS", UserCallback, "ray.train.UserCallback"),
+        ]
 
     def begin(self, reports: int) -> None:
         """Notify the callbacks of the start, with the number of reports of earlier calls of `fit`.

@@ -24,12 +24,13 @@ class Adapted:
 def reporter_for(run_config: Any, machine: Any, tune_config: Any) -> Any:
     """Return the reporter of a search; None if nothing is shown."""
     given, verbose = run_config.progress_reporter, run_config._verbose
-    metric = tune_config.metric if isinstance(tune_config.metric, str) else machine.scheduler_alg.metric
-    mode = tune_config.mode if isinstance(tune_config.mode, str) else machine.scheduler_alg._mode
+    metric = tune_config.metric if isinstance(tune_config.metric, str) else None
+    mode = tune_config.mode if isinstance(tune_config.mode, str) else None
     if given is None:
         given = _default(None if verbose is None else int(verbose))
         if given is None:
             return None
+        metric, mode = metric or machine.scheduler_alg.metric, mode or machine.scheduler_alg._mode
     given.setup(
         start_time=time.time(), total_samples=machine.search_alg.total_samples, metric=metric, mode=mode
     )
@@ -44,4 +45,4 @@ def _default(verbose: int | None) -> Any:
     if reporters.in_terminal():
         return reporters.LiveReporter() if importlib.util.find_spec("rich") else reporters.CLIReporter()
     # No terminal and no notebook: show nothing, or only the end if requested.
-    return reporters.CLIReporter(print_intermediate_tables=False) if verbose else None
+    return reporters.FinalReporter() if verbose else None

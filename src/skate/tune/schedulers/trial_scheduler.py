@@ -26,6 +26,8 @@ class TrialScheduler:
     _metric: str | None = None
     _mode: str | None = None
     _supports_buffered_results = True
+    #: True once a search has set its metric and mode, which a later search may do again.
+    _set_by_search = False
     #: True if it notifies the searcher of paused and resumed trials itself.
     reports_pauses = False
     #: True if replaying the results of a journal restores its state.
@@ -42,11 +44,14 @@ class TrialScheduler:
         return self._supports_buffered_results
 
     def set_search_properties(self, metric: str | None, mode: str | None, **spec: Any) -> bool:
-        """Set metric and mode from the search; False if it already has different ones."""
-        if self._metric and metric and self._metric != metric:
+        """Set metric and mode from the search; False if it was made with one of them, or another search set others."""
+        if not self._set_by_search and ((self._metric and metric) or (self._mode and mode)):
             return False
-        if self._mode and mode and self._mode != mode:
+        if (self._metric and metric and self._metric != metric) or (
+            self._mode and mode and self._mode != mode
+        ):
             return False
+        self._set_by_search = True
         self._metric = self._metric or metric
         self._mode = self._mode or mode
         return True
