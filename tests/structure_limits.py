@@ -76,7 +76,7 @@ SHARE_OF_ANY: dict[str, int] = {
     "private_names": 9,
     "rllib": 26,
     "runtime_env": 8,
-    "serve": 14,
+    "serve": 13,
     "simulation": 4,
     "train": 21,
     "tune": 24,

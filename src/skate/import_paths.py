@@ -172,6 +172,11 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "runtime_env.runtime_env": {"skate.runtime_env": ("RuntimeEnv", "RuntimeEnvConfig")},
     "types": {"skate.client.object.object_ref": ("ObjectRef",)},
     "util.accelerators.accelerators": "skate.util.accelerators.names",
+    "util.client.common": {
+        f"{_PRIVATE}.client_types": (
+            "ClientActorClass", "ClientActorHandle", "ClientActorRef", "ClientObjectRef", "ClientRemoteFunc", "ClientRemoteMethod",
+        ),
+    },
     "util.common": {f"{_PRIVATE}.constants": ("INT32_MAX",)},
     "util.debugpy": {
         "skate.util.rpdb": ("set_trace",),

@@ -211,7 +211,9 @@ class TuneReporterBase(ProgressReporter):
         if trial is not None and metric is not None:
             lines.append(status_text.best(trial, metric, self._parameter_columns))
         if trials:
-            lines += [f"Result logdir: {each}" for each in sorted({_folder(each) for each in trials}) if each]
+            lines += [
+                f"Result logdir: {each}" for each in sorted({each for each in map(_folder, trials) if each})
+            ]
             lines.append(status_text.counts(trials, self._total))
         return lines
 

@@ -1,0 +1,1 @@
+"""The subcommands for one node that stands: `skate drain-node` and `skate health-check`."""
