@@ -174,7 +174,8 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "util.accelerators.accelerators": "skate.util.accelerators.names",
     "util.client.common": {
         f"{_PRIVATE}.client_types": (
-            "ClientActorClass", "ClientActorHandle", "ClientActorRef", "ClientObjectRef", "ClientRemoteFunc", "ClientRemoteMethod",
+            "ClientActorClass", "ClientActorHandle", "ClientActorRef", "ClientObjectRef", "ClientRemoteFunc",
+            "ClientRemoteMethod",
         ),
     },
     "util.common": {f"{_PRIVATE}.constants": ("INT32_MAX",)},
