@@ -51,7 +51,7 @@ VERBS = {
     "get-worker-ips": "skate.command.machines.worker_ips",
     "health-check": "skate.command.node.health_check",
     "job": "skate.command.job",
-    "kill-actor": "skate.command.kill_actor",
+    "kill-actor": "skate.command.state.kill_actor",
     "list": "skate.command.state.list_rows",
     "logs": "skate.command.logs",
     "manifest": "skate.command.machines.manifest",

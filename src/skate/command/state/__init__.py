@@ -1,1 +1,1 @@
-"""Commands that print what the state API knows: rows, one row, counts."""
+"""Commands about what the state API lists: print rows, one row or counts; end an actor."""
