@@ -139,7 +139,7 @@ class ScalingConfig(air_config.ScalingConfig):
                 resources_per_worker=self.resources_per_worker,
                 num_slices=1,
             )
-        except Exception as error:
+        except (AttributeError, TypeError, ValueError) as error:
             raise ValueError(
                 f"Could not parse TPU topology details for type={accelerator_type}, topology={topology}. "
                 f"Error: {error}"

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 
 SMALL_NUMBER = 1e-6
 #: Bounds of the logarithm of a standard deviation.
@@ -209,8 +210,6 @@ def flatten_inputs_to_1d_tensor(
         spaces_struct: The spaces of the arrays, in the same form; without it whole numbers stay as they are.
         time_axis: True for inputs, and a result, with a time dimension after the rows.
     """
-    from gymnasium import spaces  # other functions here do without
-
     parts = [np.asarray(part) for part in _leaves(inputs)]
     kinds = [None] * len(parts) if spaces_struct is None else _leaves(spaces_struct)
     lead = parts[0].shape[: 2 if time_axis else 1]
