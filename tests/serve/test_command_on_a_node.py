@@ -93,9 +93,9 @@ def test_build_deploy_status_and_config(site: Site) -> None:
     assert get(site.port) == (200, "one!")
     output = site.serve("status", "--name", "app1")
     assert "status: RUNNING" in output and "RUNNING: 1" in output and "Teller" in output
-    assert "the applications are: app1" in site.serve("status", "-n", "nobody", code=1)
+    assert "The applications are: app1" in site.serve("status", "-n", "nobody", code=1)
     assert "import_path: program:app" in site.serve("config", "-n", "app1")
-    assert "applications with a config: app1" in site.serve("config", "-n", "nobody", code=1)
+    assert "Applications with a config: app1" in site.serve("config", "-n", "nobody", code=1)
     ServeInstanceDetails.model_validate(site.ask()[1])
 
 
