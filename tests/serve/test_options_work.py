@@ -80,7 +80,7 @@ def test_logging_config(port: int, tmp_path: Path) -> None:
     wait_for(lambda: any('"GET / 200 ' in line for line in lines()), 20, "the access log")
     given = [json.loads(line) for line in lines()]
     entry = next(each for each in given if each["message"] == "told one")
-    assert entry["level"] == "INFO" and len(entry["request_id"]) == 32 and "module" in entry
+    assert entry["levelname"] == "INFO" and len(entry["request_id"]) == 32 and "module" in entry
     assert deployed(log_level="DEBUG", enable_access_log=False)["pid"] == first["pid"], "taken over in place"
     assert get(port, "/?word=two")[1] == pid
     new = lines()[len(given) :]
