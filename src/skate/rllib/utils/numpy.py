@@ -8,7 +8,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from gymnasium import spaces
 
 SMALL_NUMBER = 1e-6
 #: Bounds of the logarithm of a standard deviation.
@@ -216,9 +215,10 @@ def flatten_inputs_to_1d_tensor(
     flat = []
     for part, space in zip(parts, kinds, strict=True):
         rows = part.reshape(int(np.prod(lead)), -1)
-        if isinstance(space, spaces.Discrete):
+        # Spaces are told by their attributes, since a configuration loads this module, and not gymnasium.
+        if hasattr(space, "n") and hasattr(space, "start"):
             rows = one_hot(rows[:, 0], depth=int(space.n))
-        elif isinstance(space, spaces.MultiDiscrete):
+        elif hasattr(space, "nvec"):
             rows = one_hot_multidiscrete(rows, [int(each) for each in space.nvec.ravel()])
         flat.append(rows.astype(np.float32))
     return np.concatenate(flat, axis=-1).reshape(*lead, -1)
