@@ -209,8 +209,8 @@ def flatten_inputs_to_1d_tensor(
         spaces_struct: The spaces of the arrays, in the same form; without it whole numbers stay as they are.
         time_axis: True for inputs, and a result, with a time dimension after the rows.
     """
-    parts = [np.asarray(part) for part in _leaves(inputs)]
-    kinds = [None] * len(parts) if spaces_struct is None else _leaves(spaces_struct)
+    parts = [np.asarray(part) for part in leaves_of(inputs)]
+    kinds = [None] * len(parts) if spaces_struct is None else leaves_of(spaces_struct)
     lead = parts[0].shape[: 2 if time_axis else 1]
     flat = []
     for part, space in zip(parts, kinds, strict=True):
@@ -224,9 +224,10 @@ def flatten_inputs_to_1d_tensor(
     return np.concatenate(flat, axis=-1).reshape(*lead, -1)
 
 
-def _leaves(value: Any) -> list[Any]:
+def leaves_of(value: Any) -> list[Any]:
+    """Return the leaves of nested dicts, tuples and lists; dicts in the order of their sorted keys."""
     if isinstance(value, dict):
-        return [leaf for key in sorted(value) for leaf in _leaves(value[key])]
+        return [leaf for key in sorted(value) for leaf in leaves_of(value[key])]
     if isinstance(value, list | tuple):
-        return [leaf for inner in value for leaf in _leaves(inner)]
+        return [leaf for inner in value for leaf in leaves_of(inner)]
     return [value]

@@ -18,12 +18,12 @@ from skate.rllib.core.distribution.torch.torch_distribution import (
     TorchDistribution,
     TorchMultiCategorical,
     TorchMultiDistribution,
-    leaves_of,
 )
 from skate.rllib.core.models.base import ModelConfig, check_framework
 from skate.rllib.core.models.configs import CNNEncoderConfig, MLPEncoderConfig, RecurrentEncoderConfig
 from skate.rllib.core.rl_module.default_model_config import DefaultModelConfig
 from skate.rllib.utils.error import UnsupportedSpaceException
+from skate.rllib.utils.numpy import leaves_of
 
 _FILTERS: dict[int, list[list[Any]]] = {
     96: [[16, [8, 8], 4], [32, [4, 4], 2], [256, [11, 11], 2]],

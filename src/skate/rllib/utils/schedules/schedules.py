@@ -11,6 +11,12 @@ def _on_the_line(left: Any, right: Any, part: float) -> Any:
     return left + part * (right - left)
 
 
+def _positive(steps: int) -> int:
+    if steps <= 0:
+        raise ValueError(f"schedule_timesteps must be a positive number of steps, got {steps}")
+    return steps
+
+
 class Schedule(ABC):
     """A value for each step; an instance is called with the step.
 
@@ -95,11 +101,7 @@ class PolynomialSchedule(Schedule):
         power: float = 2.0,
     ) -> None:
         super().__init__(framework)
-        if schedule_timesteps <= 0:
-            raise ValueError(
-                f"schedule_timesteps has to be a positive number of steps, not {schedule_timesteps}"
-            )
-        self.schedule_timesteps = schedule_timesteps
+        self.schedule_timesteps = _positive(schedule_timesteps)
         self.final_p = final_p
         self.initial_p = initial_p
         self.power = power
@@ -127,11 +129,7 @@ class ExponentialSchedule(Schedule):
         decay_rate: float = 0.1,
     ) -> None:
         super().__init__(framework)
-        if schedule_timesteps <= 0:
-            raise ValueError(
-                f"schedule_timesteps has to be a positive number of steps, not {schedule_timesteps}"
-            )
-        self.schedule_timesteps = schedule_timesteps
+        self.schedule_timesteps = _positive(schedule_timesteps)
         self.initial_p = initial_p
         self.decay_rate = decay_rate
 

@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from skate.rllib.core.distribution.distribution import Distribution
+from skate.rllib.utils.numpy import leaves_of
 
 _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _HALF_LOG_TWO_PI_E = 0.5 + _HALF_LOG_TWO_PI
@@ -419,15 +420,6 @@ class TorchMultiDistribution(TorchDistribution):
 
     def to_deterministic(self) -> TorchMultiDistribution:
         return TorchMultiDistribution(map_leaves(lambda d: d.to_deterministic(), self._original_struct))
-
-
-def leaves_of(struct: Any) -> list[Any]:
-    """Return the leaves of nested dicts, tuples and lists; dicts in the order of their sorted keys."""
-    if isinstance(struct, dict):
-        return [leaf for key in sorted(struct) for leaf in leaves_of(struct[key])]
-    if isinstance(struct, tuple | list):
-        return [leaf for part in struct for leaf in leaves_of(part)]
-    return [struct]
 
 
 def map_leaves(call: Callable[[Any], Any], struct: Any) -> Any:
