@@ -38,7 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[list[str]]:
-    return [line.split() for line in capsys.readouterr().out.splitlines() if line.strip()]
+    printed = capsys.readouterr().out.splitlines()
+    return [line.replace("|", " ").split() for line in printed if line.strip("+-|")]
 
 
 def test_trials(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

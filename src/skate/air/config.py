@@ -20,6 +20,12 @@ MIN = "min"
 _DEPRECATED = "DEPRECATED"
 
 
+def check_storage_path(path: Any) -> None:
+    """Raise TypeError if a `storage_path` is neither a path, a URL nor None."""
+    if path is not None and not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"storage_path must be a path or a URL, got {path!r:.80}")
+
+
 def brief(config: Any, **defaults: Any) -> str:
     """Format a config without the fields that have their default value."""
     shown = []
@@ -294,6 +300,7 @@ class RunConfig:
         self.failure_config = self.failure_config or failures()
         self.sync_config = self.sync_config or syncing()
         self.checkpoint_config = _checkpoint_config(self.checkpoint_config, checkpoints)
+        check_storage_path(self.storage_path)
         self.storage_path = os.path.expanduser(str(self.storage_path or default_storage()))
         # By default, shown only in a terminal or a notebook.
         self._verbose = self.verbose

@@ -327,6 +327,7 @@ class RunConfig:
         self.logging_config = self.logging_config or LoggingConfig()
         self.worker_runtime_env = self.worker_runtime_env or {}
         self.callbacks = self.callbacks or []
+        air_config.check_storage_path(self.storage_path)
         self.storage_path = str(self.storage_path or os.environ.get("RAY_STORAGE") or _default_storage())
         if not self.name:
             self.name = f"ray_train_run-{time.strftime('%Y-%m-%d_%H-%M-%S')}_{uuid.uuid4().hex[:5]}"

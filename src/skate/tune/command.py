@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from skate.command import broken_pipe
-from skate.command.state.row_formats import table
 from skate.tune.analysis import ExperimentAnalysis
 from skate.tune.metrics import AUTO_KEYS, flat, users
+from skate.tune.reporter.status_text import psql
 
 SUMMARY = "list searches and their trials: tune list-trials PATH"
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
@@ -142,7 +142,7 @@ def _show(rows: Rows, columns: list[str], known: list[str], given: argparse.Name
         rows = sorted(has, key=lambda row: row[name], reverse=given.desc) + lacks
     rows = rows[: given.limit]
     shown = [{name: row.get(name, "") for name in columns} for row in rows]
-    print(table(shown) if shown else "no rows")
+    print(psql(columns, [list(row.values()) for row in shown]) if shown else "no rows")
     if given.output:
         _write(given.output, shown, columns)
         print(f"written to {given.output}")

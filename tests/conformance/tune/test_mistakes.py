@@ -321,3 +321,14 @@ def test_a_callback_that_takes_no_arguments_at_its_start_is_called_with_a_warnin
 def test_ways_to_resume_that_there_are_not(resume, error, phrase):
     with tempfile.TemporaryDirectory() as folder, pytest.raises(error, match=phrase):
         tune.run(scoring, storage_path=folder, name="search", verbose=0, resume=resume)
+
+
+def test_a_point_to_evaluate_with_an_unknown_parameter_is_refused():
+    first = BasicVariantGenerator(points_to_evaluate=[{"b": 1}])
+    with pytest.raises((KeyError, ValueError), match="b"):
+        tune.run(lambda config: {"x": 1}, config={"a": tune.uniform(0, 1)}, search_alg=first, verbose=0)
+
+
+def test_a_storage_path_that_is_no_path_is_refused():
+    with pytest.raises((TypeError, ValueError)):
+        tune.Tuner(lambda config: {"x": 1}, run_config=tune.RunConfig(storage_path=5)).fit()

@@ -204,6 +204,11 @@ def _with_point(space: dict[str, Any], point: dict[str, Any]) -> dict[str, Any]:
     found = copied(space)
     for name, value in point.items():
         path: Path = (name,) if name in space or "/" not in name else tuple(name.split("/"))
+        if path[0] not in space:
+            raise ValueError(
+                f"points_to_evaluate has a value for {name!r}, but the search space has only "
+                f"{', '.join(map(repr, space)) or 'no parameters'}; add it to param_space"
+            )
         nested = (
             isinstance(value, dict)
             and isinstance(found.get(name), dict)
