@@ -214,6 +214,7 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "air.integrations.keras": {"skate.train.tensorflow.keras": ("ReportCheckpointCallback",)},
     "air.result": "skate.train.result",
     "air.util": {},
+    "air.util.data_batch_conversion": {"skate.data.block": ("BatchFormat",)},
     "air.util.tensor_extensions": {},
     "air.util.tensor_extensions.arrow": "skate.data.extensions.arrow_types",
     # data

@@ -245,7 +245,9 @@ class Preprocessor:
             raise NotImplementedError(
                 f"{own.__name__} defines none of `_transform_numpy`, `_transform_pandas` or `_transform_arrow`; define one"
             )
-        form = defined[0] if len(defined) == 1 else own.preferred_batch_format()
+        form = defined[0] if len(defined) == 1 else str.__str__(self.preferred_batch_format())
+        if form == "pyarrow":
+            form = "arrow"
         if form not in defined:
             raise NotImplementedError(
                 f"{own.__name__} prefers the batch format {form!r}, but defines methods for "

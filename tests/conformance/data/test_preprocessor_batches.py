@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 import ray
+from ray.air.util.data_batch_conversion import BatchFormat
 from ray.data.aggregate import ZeroPercentage
 from ray.data.preprocessor import Preprocessor
 from ray.data.preprocessors import (
@@ -80,6 +81,22 @@ def test_the_preferred_method_of_those_defined_gives_the_form(defined, preferred
     made = preprocessor.transform_batch(INPUTS[given]())
     assert issubclass(seen[0], TYPES[used])
     assert isinstance(made, pd.DataFrame if used == "arrow" and given == "pandas" else TYPES[used])
+
+
+def test_the_preferred_format_may_be_a_method_of_the_instance_and_a_batch_format():
+    class Own(Preprocessor):
+        _is_fittable = False
+
+        def _transform_pandas(self, frame):
+            return frame
+
+        def _transform_numpy(self, batch):
+            return batch
+
+        def preferred_batch_format(self):
+            return BatchFormat.NUMPY
+
+    assert isinstance(Own().transform_batch(pd.DataFrame({"a": [1]})), dict)
 
 
 def test_a_class_without_any_method_is_refused():
