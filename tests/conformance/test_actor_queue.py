@@ -171,6 +171,8 @@ def test_core_18_cancel_right_after_the_call(gate: Any) -> None:
     started.wait()
     queued = busy.hi.remote()
     ray.cancel(queued)
+    # The error may come at once, or only when the actor is free. The request must reach it before the gate opens.
+    ray.wait([queued], timeout=2)
     release.open()
     with pytest.raises(TaskCancelledError):
         ray.get(queued, timeout=30)
@@ -197,6 +199,8 @@ def test_core_18_cancel_of_a_queued_actor_call(gate: Any) -> None:
     # Give the call the time to be queued at the actor; one on its way there is another test's.
     assert ray.wait([queued], timeout=0.5)[0] == []
     ray.cancel(queued)
+    # The error may come at once, or only when the actor is free. The request must reach it before the gate opens.
+    ray.wait([queued], timeout=2)
     release.open()
     with pytest.raises(TaskCancelledError):
         ray.get(queued, timeout=30)
