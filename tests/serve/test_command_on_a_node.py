@@ -188,7 +188,20 @@ def test_mistakes_are_told_and_change_nothing(site: Site) -> None:
     output = site.serve("deploy", "broken:app", code=1)
     assert "division by zero" in output and "broken.py, line 2" in output
     assert site.serve("deploy", code=2)
-    assert site.pids("a") == before and set(site.ask()[1]["applications"]) == {"a"}
+    apps = site.ask()[1]["applications"]
+    assert set(apps) == {"a", "default"}
+    failed = apps["default"]
+    assert (failed["status"], failed["deployments"]) == ("DEPLOY_FAILED", {})
+    assert "broken.py" in failed["message"] and "ZeroDivisionError: division by zero" in failed["message"]
+    wrong = {**config(), "applications": [{"name": "a", "import_path": "broken:app"}]}
+    code, answer = site.ask("PUT", wrong)
+    assert code == 500 and "division by zero" in answer["error"]
+    output = site.serve("status", "--name", "a")
+    assert "status: DEPLOY_FAILED" in output and "ZeroDivisionError" in output
+    assert get(site.port)[0] == 200, "the earlier version is served on"
+    assert site.ask("PUT", config()) == (200, {})
+    assert site.pids("a") == before
+    assert set(site.ask()[1]["applications"]) == {"a"}
 
 
 def test_a_prefix_that_is_taken(site: Site) -> None:

@@ -34,8 +34,16 @@ def run(parsed: argparse.Namespace) -> int:
         sys.dont_write_bytecode = True
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     schema = wanted(parsed, parsed.target.endswith(_FILES))
+    if not (parsed.target.endswith(_FILES) or parsed.reload or schema.applications[0].runtime_env):
+        config_loader.imported(parsed.target)  # the program may start or join a session itself
     if not skate.is_initialized():
         skate.init(address=joins) if joins else skate.init(preload=list(api.PRELOAD))
+    elif joins not in (None, "auto", skate.get_runtime_context().gcs_address):
+        print(
+            "serve run: An address was passed to `serve run` but the imported module also connected to Ray at a different "
+            f"address: {skate.get_runtime_context().gcs_address!r}. The command needs no `ray.init` in the program",
+            file=sys.stderr,
+        )
     served(parsed, schema)
     if not parsed.blocking:
         return 0
