@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import secrets
+import signal
 import sys
 import time
 from typing import Any
@@ -44,15 +45,16 @@ def run(parsed: argparse.Namespace) -> int:
             f"address: {skate.get_runtime_context().gcs_address!r}. The command needs no `ray.init` in the program",
             file=sys.stderr,
         )
-    served(parsed, schema)
-    if not parsed.blocking:
-        return 0
     rest = None
-    if parsed.rest_port is not None:
-        from skate.serve.rest import RestServer  # imported only if requested
-
-        rest = RestServer(_token(), port=parsed.rest_port)
+    before = signal.signal(signal.SIGINT, _interrupt)
     try:
+        served(parsed, schema)
+        if not parsed.blocking:
+            return 0
+        if parsed.rest_port is not None:
+            from skate.serve.rest import RestServer  # imported only if requested
+
+            rest = RestServer(_token(), port=parsed.rest_port)
         if parsed.reload:
             file_watcher.watch(
                 _folder(parsed), lambda: served(parsed, wanted(parsed, parsed.target.endswith(_FILES)))
@@ -60,11 +62,18 @@ def run(parsed: argparse.Namespace) -> int:
         while True:
             time.sleep(3600)
     except KeyboardInterrupt:
+        api.shutdown()
         return 0
     finally:
         if rest is not None:
             rest.close()
-        api.shutdown()
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    """End Serve. A second Ctrl-C does not stop that halfway, or a standing node would keep the rest."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _folder(parsed: argparse.Namespace) -> str:
