@@ -41,7 +41,7 @@ class Replica:
         self.limiter = ConcurrencyLimiter(self.counter_page, order.config.max_ongoing_requests)
         self.id = ReplicaID(order.replica, DeploymentID(order.name, order.app))
         self.servable: Servable
-        self.crash_responder: CrashResponder
+        self.crash_responder = CrashResponder(order.app, order.name, order.replica)
         self.server: Any = None
         self.grpc: Any = None
         self._draining = False
@@ -65,9 +65,6 @@ class Replica:
         if order.surroundings is not None:
             order.surroundings.take_over()
         if order.http is not None:  # before the user's code takes memory and starts threads
-            self.crash_responder = CrashResponder(
-                f"replica {order.replica!r} of deployment {order.name!r} in application {order.app!r}"
-            )
             await self.crash_responder.start()
         code, arguments, inside = pickle.loads(order.code)
         target = pickle.loads(code)

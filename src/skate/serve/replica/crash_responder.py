@@ -80,8 +80,8 @@ class _Library:
 class CrashResponder:
     """The marks of a replica's connections, and the process that responds when the replica has died."""
 
-    def __init__(self, replica: str) -> None:
-        self._replica = replica
+    def __init__(self, app: str, deployment: str, replica: str) -> None:
+        self._replica = f"replica {replica!r} of deployment {deployment!r} in application {app!r}"
         #: One byte for each descriptor: 1 while a request on it has no response yet.
         self.marks = mmap.mmap(-1, _PAGE_BYTES)
         self.pid = 0
@@ -143,7 +143,7 @@ class CrashResponder:
 
 
 class _Responder:
-    """What runs in the second process."""
+    """The program of the second process."""
 
     def __init__(self, shared: CrashResponder, library: _Library, own: int, replica: int) -> None:
         self._shared = shared
