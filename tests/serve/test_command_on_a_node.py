@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     made.node.start()
     assert "applications: {}" in made.serve("status")
     assert "No configuration was found" in made.serve("config")
+    assert "Serve does not run on this node" in made.serve("controller-health", code=1)
     output = made.serve("start", "--http-port", str(made.port), "--rest-port", str(made.rest_port))
     assert f"127.0.0.1:{made.port}" in output and "made up" not in output
+    health = json.loads(made.serve("controller-health", "--json"))
+    assert health["num_control_loops"] > 0 and f"uptime_s: {health['uptime_s']}"[:9] in made.serve(
+        "controller-health"
+    )
     yield made
     assert "standard input is not a terminal" in made.serve("shutdown", code=1)
     assert made.ask()[0] == 200
@@ -188,7 +194,20 @@ def test_mistakes_are_told_and_change_nothing(site: Site) -> None:
     output = site.serve("deploy", "broken:app", code=1)
     assert "division by zero" in output and "broken.py, line 2" in output
     assert site.serve("deploy", code=2)
-    assert site.pids("a") == before and set(site.ask()[1]["applications"]) == {"a"}
+    apps = site.ask()[1]["applications"]
+    assert set(apps) == {"a", "default"}
+    failed = apps["default"]
+    assert (failed["status"], failed["deployments"]) == ("DEPLOY_FAILED", {})
+    assert "broken.py" in failed["message"] and "ZeroDivisionError: division by zero" in failed["message"]
+    wrong = {**config(), "applications": [{"name": "a", "import_path": "broken:app"}]}
+    code, answer = site.ask("PUT", wrong)
+    assert code == 500 and "division by zero" in answer["error"]
+    output = site.serve("status", "--name", "a")
+    assert "status: DEPLOY_FAILED" in output and "ZeroDivisionError" in output
+    assert get(site.port)[0] == 200, "the earlier version is served on"
+    assert site.ask("PUT", config()) == (200, {})
+    assert site.pids("a") == before
+    assert set(site.ask()[1]["applications"]) == {"a"}
 
 
 def test_a_prefix_that_is_taken(site: Site) -> None:
@@ -233,3 +252,21 @@ def test_scaling_from_outside(site: Site) -> None:
     assert site.ask("POST", {"target_num_replicas": 2}, path=scale.replace("Teller", "No"))[0] == 404
     assert site.ask("POST", {"target_num_replicas": 2}, path=scale)[0] == 200
     wait_for(lambda: len(site.pids("a")["Teller"]) == 2, 20, "two replicas")
+
+
+def test_a_program_that_joins_the_node_itself(site: Site) -> None:
+    site.write("joins.py", 'import skate\nskate.init(address="auto")\nfrom program import app\n')
+    words = [
+        "run",
+        "joins:app",
+        "--name",
+        "joined",
+        "--route-prefix",
+        "/joined",
+        "--non-blocking",
+        "--address",
+    ]
+    warning = "the imported module also connected to Ray at a different address"
+    assert warning not in site.serve(*words, "auto")
+    assert warning in site.serve(*words, "ray://123.45.67.89:50005")
+    assert get(site.port, "/joined")[0] == 200

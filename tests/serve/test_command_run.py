@@ -73,6 +73,16 @@ def test_until_control_c(run: Callable[..., Program]) -> None:
     assert get(port) == (0, "") and not program.err, program.story()
 
 
+def test_control_c_while_it_deploys(run: Callable[..., Program], tmp_path: Path) -> None:
+    text = PROGRAM.replace("self.word = word", "open('begun', 'w').close(); threading.Event().wait()")
+    (tmp_path / "program.py").write_text("import threading\n" + text)
+    program = run("program:app", "--port", str(free_port()))
+    wait_for(lambda: (tmp_path / "begun").exists(), 30, "the constructor")
+    os.kill(program.process.pid, signal.SIGINT)
+    assert program.end() == 0, program.story()
+    program.gone()
+
+
 def test_a_port_that_is_taken(run: Callable[..., Program]) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

@@ -55,7 +55,7 @@ class Loop:
 
 def made(ahead: bool = False, unread_seconds: float | None = None) -> tuple[WriteBuffer, Transport, Loop]:
     transport, loop = Transport(), Loop()
-    return WriteBuffer(transport, loop, lambda: ahead, unread_seconds), transport, loop
+    return WriteBuffer(transport, loop, lambda: ahead, unread_seconds, [0], 0), transport, loop
 
 
 def test_head_and_body_are_one_write() -> None:

@@ -121,32 +121,37 @@ def spelt(where: tuple[str | int, ...]) -> str:
     return path
 
 
+def imported(import_path: str) -> Any:
+    """Import an object, also from the current directory."""
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    return load(import_path)
+
+
 def application(import_path: str, args: dict[str, Any] | None = None) -> Application:
     """Import an application, or a function that builds one from `args`.
 
     Raises TypeError if the object is neither.
     """
-    if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())
-    found = load(import_path)
-    if isinstance(found, Application):
+    target = imported(import_path)
+    if isinstance(target, Application):
         if args:
             raise ValueError(
                 f"Arguments can only be passed to an application builder function, but {import_path} is already an application"
             )
-        return found
-    if inspect.isfunction(found):
-        made = found(_typed(found, args or {}))
+        return target
+    if inspect.isfunction(target):
+        made = target(_typed(target, args or {}))
         if isinstance(made, Application):
             return made
         raise TypeError(
             f"Application builder functions must return an `Application`, as `Deployment.bind()` does, but {import_path} "
             f"returned a {type(made).__name__}"
         )
-    hint = "; call .bind(...) on it" if hasattr(found, "bind") else ""
+    hint = "; call .bind(...) on it" if hasattr(target, "bind") else ""
     raise TypeError(
         "Expected a built Serve application or an application builder function but got: "
-        f"{type(found)} at {import_path}{hint}"
+        f"{type(target)} at {import_path}{hint}"
     )
 
 
@@ -199,19 +204,29 @@ def _with_environment(part: Part, given: dict[str, Any]) -> dict[str, Any]:
     return {**options, "runtime_env": merged}
 
 
-def deploy(schema: ServeDeploySchema, apart: bool = False) -> dict[str, Any]:
+def deploy(schema: ServeDeploySchema, apart: bool = False, all_or_none: bool = True) -> dict[str, Any]:
     """Deploy the applications of a file, delete those of earlier files, and return the listening address.
 
     With `apart`, or for an application with a runtime environment, a separate process imports the code, so that
-    earlier imports in this process have no effect. Raises the exceptions of the code, and RuntimeError if a port is
-    in use.
+    earlier imports in this process have no effect. An application whose code cannot be imported has the status
+    DEPLOY_FAILED; an earlier version of it is still served. With `all_or_none`, nothing else changes then.
+
+    Raises:
+        Exception: with `all_or_none`, of code that cannot be imported.
+        RuntimeError: a port is in use.
     """
     grpc = grpc_options(schema)
     controller = api._started(schema.controller_options)
-    apps = [
-        built_in_subprocess(each) if apart or each.runtime_env else built(each)
-        for each in schema.applications
-    ]
+    apps: list[Built] = []
+    broken: dict[str, tuple[Any, str]] = {}
+    for each in schema.applications:
+        try:
+            apps.append(built_in_subprocess(each) if apart or each.runtime_env else built(each))
+        except Exception as error:  # the code of an application may raise anything
+            broken[each.name] = (each.model_dump(exclude_unset=True), _build_error(each.name, error))
+            if all_or_none:
+                skate.get(controller.record_build_errors.remote(broken))
+                raise
     try:
         listening = skate.get(
             controller.begin.remote(
@@ -222,12 +237,20 @@ def deploy(schema: ServeDeploySchema, apart: bool = False) -> dict[str, Any]:
                 schema.tracing_config,
             )
         )
-        skate.get(controller.replace_all.remote(apps, schema.target_capacity))
+        skate.get(controller.replace_all.remote(apps, schema.target_capacity, broken))
     except skate.exceptions.RayTaskError as error:
         raise cause_of(error) from None
     watch.adopt(controller)
-    found: dict[str, Any] = listening
-    return found
+    address: dict[str, Any] = listening
+    return address
+
+
+def _build_error(name: str, error: Exception) -> str:
+    import traceback  # imported only for errors
+
+    cause = error.__cause__ or error
+    text = "".join(traceback.format_exception(type(cause), cause, cause.__traceback__))
+    return f"Deploying app {name!r} failed with exception:\n{text}"
 
 
 def http_options(schema: ServeDeploySchema) -> HTTPOptions:

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import secrets
+import signal
 import sys
 import time
 from typing import Any
@@ -34,17 +35,26 @@ def run(parsed: argparse.Namespace) -> int:
         sys.dont_write_bytecode = True
         os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     schema = wanted(parsed, parsed.target.endswith(_FILES))
+    if not (parsed.target.endswith(_FILES) or parsed.reload or schema.applications[0].runtime_env):
+        config_loader.imported(parsed.target)  # the program may start or join a session itself
     if not skate.is_initialized():
         skate.init(address=joins) if joins else skate.init(preload=list(api.PRELOAD))
-    served(parsed, schema)
-    if not parsed.blocking:
-        return 0
+    elif joins not in (None, "auto", skate.get_runtime_context().gcs_address):
+        print(
+            "serve run: An address was passed to `serve run` but the imported module also connected to Ray at a different "
+            f"address: {skate.get_runtime_context().gcs_address!r}. The command needs no `ray.init` in the program",
+            file=sys.stderr,
+        )
     rest = None
-    if parsed.rest_port is not None:
-        from skate.serve.rest import RestServer  # imported only if requested
-
-        rest = RestServer(_token(), port=parsed.rest_port)
+    before = signal.signal(signal.SIGINT, _interrupt)
     try:
+        served(parsed, schema)
+        if not parsed.blocking:
+            return 0
+        if parsed.rest_port is not None:
+            from skate.serve.rest import RestServer  # imported only if requested
+
+            rest = RestServer(_token(), port=parsed.rest_port)
         if parsed.reload:
             file_watcher.watch(
                 _folder(parsed), lambda: served(parsed, wanted(parsed, parsed.target.endswith(_FILES)))
@@ -52,11 +62,18 @@ def run(parsed: argparse.Namespace) -> int:
         while True:
             time.sleep(3600)
     except KeyboardInterrupt:
+        api.shutdown()
         return 0
     finally:
         if rest is not None:
             rest.close()
-        api.shutdown()
+        signal.signal(signal.SIGINT, before)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    """End Serve. A second Ctrl-C does not stop that halfway, or a standing node would keep the rest."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _folder(parsed: argparse.Namespace) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from typing import Any
 
 from skate.serve.command import target
+from skate.serve.exceptions import RayServeException
 
 
 def status(parsed: argparse.Namespace) -> int:
@@ -70,6 +72,18 @@ def config(parsed: argparse.Namespace) -> int:
         print("No configuration was found. Deploy one with `serve deploy`")
     else:
         print("\n---\n\n".join(yaml.safe_dump(each, sort_keys=False) for each in known.values()), end="")
+    return 0
+
+
+def controller_health(parsed: argparse.Namespace) -> int:
+    """Print the health metrics of the controller. Raises RayServeException if Serve does not run."""
+    found = target.of(parsed.address).details().get("controller_health_metrics")
+    if found is None:
+        raise RayServeException("Serve does not run on this node; start it with `serve start`")
+    if parsed.json:
+        print(json.dumps(found, indent=2))
+    else:
+        _print(found)
     return 0
 
 

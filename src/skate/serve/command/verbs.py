@@ -1,4 +1,4 @@
-"""The command line of `serve` and `skate serve`: run, build, deploy, status, config, shutdown, start."""
+"""The command line of `serve` and `skate serve`: run, build, deploy, status, config, controller-health, shutdown, start."""
 
 from __future__ import annotations
 
@@ -92,6 +92,9 @@ def _parser() -> argparse.ArgumentParser:
         made = verb(name, call, about)
         _api(made)
         made.add_argument("-n", "--name", default=None, help="only for this application")
+    health = verb("controller-health", status_verbs.controller_health, "print metrics of Serve's controller")
+    _api(health)
+    health.add_argument("--json", action="store_true", help="print JSON, not YAML")
     shutdown = verb("shutdown", status_verbs.shutdown, "end all applications")
     _api(shutdown)
     shutdown.add_argument("-y", "--yes", action="store_true", help="do not ask for confirmation")

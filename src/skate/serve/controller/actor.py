@@ -26,7 +26,7 @@ from skate.serve.controller import (
 from skate.serve.controller.actions import Action
 from skate.serve.controller.feasibility import why_not
 from skate.serve.controller.machine import Machine
-from skate.serve.controller.records import ApplicationRecord, Key, Target
+from skate.serve.controller.records import ApplicationRecord, Broken, Key, Target, record_build_errors
 from skate.serve.controller.replica_pool import ReplicaPool
 from skate.serve.controller.route_publisher import table_of
 from skate.serve.controller.states import ApplicationStatus
@@ -177,10 +177,12 @@ class ServeController:
         self.update_free()
         self.do(self.machine.deploy(record, targets, clock.now()))
 
-    async def replace_all(self, apps: list[Built], capacity: float | None) -> list[tuple[str, str, Any]]:
-        """Serve exactly these applications, and end those of earlier config files that are not among them."""
+    async def replace_all(
+        self, apps: list[Built], capacity: float | None, broken: Broken
+    ) -> list[tuple[str, str, Any]]:
+        """Serve exactly these applications and the broken ones; end those of earlier config files that are not among them."""
         await self._recovered()
-        names = {app.name for app in apps}
+        names = {*broken, *(app.name for app in apps)}
         ending = tuple(
             each.name
             for each in self.machine.apps.values()
@@ -188,10 +190,18 @@ class ServeController:
         )
         before, self.machine.capacity = self.machine.capacity, capacity
         try:
+            await self.record_build_errors(broken)
             return await self.deploy(apps, wait=False, ending=ending)
         except Exception:  # refused: restore the previous state
             self.machine.capacity = before
             raise
+
+    async def record_build_errors(self, broken: Broken) -> None:
+        """Report these applications as failed."""
+        await self._recovered()
+        record_build_errors(self.machine.apps, broken, clock.now())
+        self.deployed |= {name: config for name, (config, _) in broken.items()}
+        self.machine.changed = True
 
     def _check_routes(self, apps: list[Built], ending: tuple[str, ...]) -> None:
         taken = {
@@ -255,10 +265,7 @@ class ServeController:
         await self.delete(list(self.machine.apps), wait=True)
         self.proxies.end()
         self.machine.changed = True
-        server, self.server = (
-            self.server,
-            None,
-        )  # so that a tick during the close does not make it accept again
+        server, self.server = self.server, None  # a tick during the close must not make it accept again
         if server is not None:
             await server.close()
         if self.keeper is not None:
@@ -479,7 +486,7 @@ class ServeController:
         """Return the ingress deployment of an application, or None if there is no such application."""
         await self._recovered()
         record = self.machine.apps.get(app)
-        return None if record is None or record.deleting else record.ingress
+        return None if record is None or record.deleting else record.ingress or None
 
     async def metrics(self) -> str:
         """Return counts, latencies, load and replicas in the Prometheus format."""

@@ -471,6 +471,8 @@ class Machine:
         """Return the status of an application."""
         if app.deleting:
             return ApplicationStatus.DELETING
+        if app.build_error:
+            return ApplicationStatus.DEPLOY_FAILED
         records = [record for record in app.deployments.values() if not record.deleting]
         states = {record.status for record in records}
         if DeploymentStatus.DEPLOY_FAILED in states:

@@ -165,6 +165,22 @@ class ApplicationRecord:
     external_scaler: bool = False
     #: The autoscaling policy for all deployments together, if there is one.
     policy: Any = None
+    #: Why the code of a later request could not be imported. What was deployed before it continues to run.
+    build_error: str = ""
+
+
+#: The applications of a config that could not be built: their configs and the reasons, by name.
+Broken = dict[str, tuple[Any, str]]
+
+
+def record_build_errors(apps: dict[str, ApplicationRecord], broken: Broken, now: float) -> None:
+    """Record which applications could not be built. Those without an earlier version have no deployments."""
+    for name, (config, error) in broken.items():
+        app = apps.get(name)
+        if app is None or app.deleting:
+            app = apps[name] = ApplicationRecord(name, None, "", {}, now, config, "declarative")
+        app.since = now
+        app.build_error = error
 
 
 def wanted_of(

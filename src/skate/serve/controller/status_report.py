@@ -61,6 +61,8 @@ def message_of(record: DeploymentRecord) -> str:
 
 def app_message(machine: Machine, app: ApplicationRecord) -> str:
     """Return the status message of an application."""
+    if app.build_error and not app.deleting:
+        return app.build_error
     if machine.status_of(app) in (ApplicationStatus.DEPLOY_FAILED, ApplicationStatus.UNHEALTHY):
         bad = (DeploymentStatus.DEPLOY_FAILED, DeploymentStatus.UNHEALTHY)
         return "; ".join(

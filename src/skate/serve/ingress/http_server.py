@@ -25,6 +25,7 @@ from skate.serve.ingress.dispatcher import Dispatcher
 from skate.serve.ingress.protocol import ServingProtocol
 from skate.serve.ingress.request_head import Limits
 from skate.serve.ingress.socket_owner import fetch_from_any
+from skate.serve.replica.crash_responder import CELLS, Marks
 from skate.serve.replica.order import ReplicaPort
 from skate.serve.routing import watch
 from skate.serve.routing.counter_page import ACCEPTING, CONNECTIONS, ONGOING, CounterPage
@@ -105,6 +106,8 @@ class HttpServer:
         self.receiver = sockets.SocketReceiver()
         self.mailbox = self.receiver.name
         self.protocols: set[ServingProtocol] = set()
+        #: The marks of connections; see `CrashResponder`.
+        self.marks: Marks = bytearray(CELLS + 1)
         self.held: dict[Key, deque[ServingProtocol]] = {}
         self.counter_page = counter_page
         self.docs_path: str | None = None
@@ -459,6 +462,7 @@ async def open_ingress(replica: ReplicaPort, http: dict[str, Any]) -> HttpServer
     await app.begin()
     serving = HttpServer(http["options"], dispatcher, app, replica.counter_page, Demand(watching))
     serving.docs_path = app.docs_path
+    serving.marks = replica.crash_responder.marks
     limiter, tasks = replica.limiter, serving.state.tasks
     cells = limiter.cells
     # Requests that were just read have tasks, but have not reached the limiter yet.
@@ -467,6 +471,7 @@ async def open_ingress(replica: ReplicaPort, http: dict[str, Any]) -> HttpServer
     if sock is None:
         sock = await fetch_from_any(await watching.controller.keepers_of.remote(watching.node))
     if sock is not None:
+        replica.crash_responder.listens(sock.getsockname()[1])
         serving.listen(sock)
 
     def changed(table: Table) -> None:

@@ -29,6 +29,7 @@ from skate.serve.ingress.request_head import (
 )
 from skate.serve.ingress.request_headers import model_of
 from skate.serve.ingress.write_buffer import WriteBuffer
+from skate.serve.replica.crash_responder import CELLS
 
 #: A connection that no process accepts is offered again, for two seconds in total.
 _RETRY_SECONDS, _TRIES_MAX = 0.005, 400
@@ -45,6 +46,8 @@ class Gated(asyncio.Protocol):
         "_chunks",
         "_left",
         "_limits",
+        "_mark",
+        "_marks",
         "_quiet",
         "_rest",
         "_serving",
@@ -77,6 +80,9 @@ class Gated(asyncio.Protocol):
         #: True if no part of a request was read, is awaited, or waits for a replica.
         self._quiet = False
         self._upgraded = False
+        #: The byte that is 1 while a request has no response yet; see `CrashResponder`.
+        self._marks = serving.marks
+        self._mark = CELLS
         self._waits_for: Any = None
         self._tries = 0
         #: The number of body bytes received.
@@ -89,7 +95,10 @@ class Gated(asyncio.Protocol):
 
     def connection_made(self, transport: Any) -> None:
         limit = self._serving.options.unread_answer_timeout_s
-        super().connection_made(WriteBuffer(transport, self.loop, self._more_to_come, limit))  # type: ignore[arg-type]
+        if transport.get_extra_info("ssl_object") is None:  # nobody else can write to an encrypted connection
+            self._mark = min(transport.get_extra_info("socket").fileno(), CELLS)
+        buffer = WriteBuffer(transport, self.loop, self._more_to_come, limit, self._marks, self._mark)
+        super().connection_made(buffer)  # type: ignore[arg-type]
         self._serving.connected(self)
         known = self.known
         if known:
@@ -112,6 +121,7 @@ class Gated(asyncio.Protocol):
             self.transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._marks[self._mark] = 0
         self._serving.disconnected(self)
         self._waits_for = None
         self._quiet = False
@@ -135,6 +145,7 @@ class Gated(asyncio.Protocol):
         if self._left or self._chunks is not None:
             raise BadRequest(400, "a request for a WebSocket must not have a body")
         self._upgraded = True
+        self._marks[self._mark] = 0
         super().handle_websocket_upgrade(*event)  # type: ignore[misc]
         self._serving.connections_away(self)
 
@@ -169,6 +180,7 @@ class Gated(asyncio.Protocol):
                         self._left = left
                         self._quiet = False
                         self._serving.bodies.begin(self, self.loop.time(), self.brought)
+                    self._marks[self._mark] = 1
                     super().data_received(data)
                     return
         self._take(data)
@@ -245,6 +257,7 @@ class Gated(asyncio.Protocol):
         else:
             self._left = body
         before = self.cycle
+        self._marks[self._mark] = not self.transport.get_write_buffer_size()
         super().data_received(head)
         if self._upgraded:
             early = self._rest.take()
@@ -275,6 +288,8 @@ class Gated(asyncio.Protocol):
         if whole:
             self._serving.bodies.end(self)
         if part:
+            if not self.cycle.response_started:
+                self._marks[self._mark] = 1  # again, after `100 Continue`
             super().data_received(part)
         if whole and self.cycle.response_complete and not self._ends:
             self._unset_keepalive()

@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from skate.serve.replica.crash_responder import Marks
+
 #: How long to discard the rest of a request: after its latest bytes, and in total.
 _LINGER_SECONDS, _LINGER_SECONDS_MAX = 2.0, 30.0
 
@@ -28,6 +30,8 @@ class WriteBuffer:
         "_hold_next",
         "_lingers",
         "_loop",
+        "_mark",
+        "_marks",
         "_soon",
         "_transport",
         "_unread_seconds",
@@ -39,9 +43,18 @@ class WriteBuffer:
     )
 
     def __init__(
-        self, transport: Any, loop: Any, ahead: Callable[[], bool], unread_seconds: float | None
+        self,
+        transport: Any,
+        loop: Any,
+        ahead: Callable[[], bool],
+        unread_seconds: float | None,
+        marks: Marks,
+        mark: int,
     ) -> None:
         self._transport = transport
+        #: The marks of connections whose request has no response yet, and this one's place among them.
+        self._marks = marks
+        self._mark = mark
         #: True if the client has sent, or is still to send, more of a request than was answered.
         self._ahead = ahead
         #: How long a client may leave the last response unread; None for no limit.
@@ -53,7 +66,7 @@ class WriteBuffer:
         self._held: bytes | None = None
         self._lingers = 0.0
         #: The function that sends data. uvloop's transports themselves join writes of one loop iteration.
-        self.write = transport.write if type(transport).__module__.startswith("uvloop") else self._join
+        self.write = self._send if type(transport).__module__.startswith("uvloop") else self._join
         #: True while incoming data is discarded.
         self.discards = False
         #: True if data has arrived since the last check, while it is discarded.
@@ -88,12 +101,18 @@ class WriteBuffer:
         self._hold_next = True
         self._soon = soon
 
+    def _send(self, data: Any) -> None:
+        """Send data."""
+        self._marks[self._mark] = 0
+        self._write(data)
+
     def _join(self, data: Any) -> None:
         """Send data, with the buffered data before it."""
         held = self._held
         if held is not None:
             if data:
                 self._held = None
+                self._marks[self._mark] = 0
                 self._write(held + data)
         elif self._hold_next:
             self._hold_next = False
@@ -101,6 +120,7 @@ class WriteBuffer:
             if self._soon:
                 self._loop.call_soon(self.flush)
         elif data:
+            self._marks[self._mark] = 0
             self._write(data)
 
     def flush(self) -> None:
@@ -108,6 +128,7 @@ class WriteBuffer:
         held = self._held
         if held is not None:
             self._held = None
+            self._marks[self._mark] = 0
             self._write(held)
 
     def linger(self, seconds: float = _LINGER_SECONDS) -> None:

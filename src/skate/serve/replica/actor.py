@@ -19,6 +19,7 @@ from skate.serve.identity import AUTOSCALING_STATS, ROUTING_STATS, DeploymentID,
 from skate.serve.replica import figures
 from skate.serve.replica.child_calls import release_of_task
 from skate.serve.replica.concurrency_limiter import ConcurrencyLimiter
+from skate.serve.replica.crash_responder import CrashResponder
 from skate.serve.replica.order import Order
 from skate.serve.replica.servable import Servable
 from skate.serve.routing.counter_page import CLOSED, MICROSECONDS, CounterPage
@@ -40,6 +41,7 @@ class Replica:
         self.limiter = ConcurrencyLimiter(self.counter_page, order.config.max_ongoing_requests)
         self.id = ReplicaID(order.replica, DeploymentID(order.name, order.app))
         self.servable: Servable
+        self.crash_responder = CrashResponder(order.app, order.name, order.replica)
         self.server: Any = None
         self.grpc: Any = None
         self._draining = False
@@ -62,6 +64,8 @@ class Replica:
         self.rank = rank
         if order.surroundings is not None:
             order.surroundings.take_over()
+        if order.http is not None:  # before the user's code takes memory and starts threads
+            await self.crash_responder.start()
         code, arguments, inside = pickle.loads(order.code)
         target = pickle.loads(code)
         args, kwargs = pickle.loads(arguments)
@@ -272,6 +276,8 @@ class Replica:
         if self._is_idle():
             # A request that dies with this process has not begun: its router reads that here.
             self.counter_page.cells[CLOSED] = 1
+        if self.server is not None:
+            self.crash_responder.stops()
         tracing.flush()
         try:
             if self.server is not None:

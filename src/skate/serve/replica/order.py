@@ -9,6 +9,7 @@ from skate.serve.config.http import gRPCOptions
 from skate.serve.context import GangContext
 from skate.serve.identity import ReplicaID
 from skate.serve.replica.concurrency_limiter import ConcurrencyLimiter
+from skate.serve.replica.crash_responder import CrashResponder
 from skate.serve.replica.servable import Servable
 from skate.serve.routing.counter_page import CounterPage
 from skate.serve.schema.tracing import TracingConfig
@@ -47,3 +48,4 @@ class ReplicaPort(Protocol):
     counter_page: CounterPage
     limiter: ConcurrencyLimiter
     servable: Servable
+    crash_responder: CrashResponder
