@@ -89,7 +89,7 @@ def test_parts_of_episodes_begin_with_the_memory_before_them() -> None:
     parts = buffer.sample(
         200, batch_length_T=3, min_batch_length_T=2, sample_episodes=True, to_numpy=True, include_extra_model_outputs=True
     )  # fmt: skip
-    assert 200 <= sum(len(part) for part in parts) < 203
+    assert 200 <= sum(len(part) + 1 for part in parts) < 204
     assert {(part.id_, part.t_started, len(part)) for part in parts} == {
         *(("long", start, 3) for start in range(6)), ("long", 6, 2), ("short", 0, 2),
     }  # fmt: skip

@@ -196,7 +196,7 @@ class EpisodeReplayBuffer:
         """Draw steps.
 
         Args:
-            num_items: Number of rows; of steps, if they are parts of episodes with several steps.
+            num_items: Number of rows; of observations, if episodes of several steps are drawn.
             batch_size_B: Another name of it.
             batch_length_T: Number of steps of each row. More than 1 is for a buffer of one agent with equal probabilities, to
                 which episodes were added; ``n_step`` is 1 then. As episodes, rows end with the episode that they are of.

@@ -92,7 +92,7 @@ def sequence_episodes(
     Args:
         pool: The steps.
         lanes: The episodes by number.
-        count: Steps that the parts have together, at least.
+        count: Observations that the parts have together, at least.
         lengths: The least steps of a part, as far as its episode has as many, the most, and those before it.
         rng: The source of the draws.
         which: True each to add infos, to add the outputs of the module, and for episodes that hold arrays.
@@ -131,5 +131,5 @@ def sequence_episodes(
             t_started=start,
         )
         made.append(part.to_numpy() if to_numpy else part)
-        taken += len(part)
+        taken += len(part) + 1
     return made
