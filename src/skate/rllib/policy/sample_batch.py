@@ -153,13 +153,13 @@ class SampleBatch(dict[str, Any]):
         """
         size = k if size is None else size
         count = self.count
-        if size is None and num_slices is None:
+        cuts: Any
+        if size is not None:
+            cuts = range(0, count + size, size)
+        elif num_slices is not None:
+            cuts = [count * at // num_slices for at in range(num_slices + 1)]
+        else:
             raise ValueError("timeslices() needs a size, or the number of slices")
-        cuts = (
-            range(0, count + size, size)
-            if size is not None
-            else [count * at // num_slices for at in range(num_slices + 1)]  # type: ignore[operator,arg-type]
-        )
         # A stop of zero is a missing one, for a slice.
         return [
             self._steps(start, min(stop, count)) for start, stop in _pairs(cuts) if start < min(stop, count)
@@ -275,7 +275,7 @@ class MultiAgentBatch:
     """
 
     def __init__(self, policy_batches: Mapping[Any, SampleBatch], env_steps: int) -> None:
-        self.policy_batches = dict(policy_batches)
+        self.policy_batches: dict[Any, SampleBatch] = dict(policy_batches)
         self.count = env_steps
 
     def __getitem__(self, module_id: Any) -> SampleBatch:
