@@ -222,31 +222,42 @@ class EpisodeReplayBuffer:
         infos, outputs = kwargs.pop("include_infos", False), kwargs.pop("include_extra_model_outputs", False)
         as_episodes = self._draws_episodes if sample_episodes is None else sample_episodes
         in_sequences = self._store is not None and not self._draws_episodes
-        if self._store is None:
-            kwargs.update(include_infos=infos, include_extra_model_outputs=outputs)
-        if lookback > 1 and not in_sequences:
-            kwargs["lookback"] = lookback
-        self._refuse(kwargs, None if in_sequences else batch_length_T)
+        of_fragments = {"include_infos": infos, "include_extra_model_outputs": outputs}
+        of_steps = {"lookback": lookback > 1}
+        options = kwargs | (of_fragments if self._store is None else {}) | ({} if in_sequences else of_steps)
+        self._refuse(options, None if in_sequences else batch_length_T)
         count = self._count(num_items, batch_size_B)
-        if self._store is not None:
-            length = batch_length_T or self.batch_length_T
-            if in_sequences and length > 1:
-                (module_id,) = self._store.modules()
-                pool, lanes = self._store.pools[module_id], self._store.book.lanes
-                if not as_episodes:
-                    return sequences(pool, lanes, count, length, self.rng)
-                lengths, which = (min_batch_length_T, length, lookback), (infos, outputs, to_numpy)
-                return sequence_episodes(pool, lanes, count, lengths, self.rng, which)
-            rows = self._rows(
-                self._store.modules(), count, n_step, gamma, beta, as_episodes and self._draws_episodes
-            )
-            if as_episodes:
-                return list(self._store.episodes(rows, infos, outputs, to_numpy))
-            return {module_id: columns_of(columns, infos, outputs) for module_id, columns in rows.items()}
+        if self._store is None:
+            return self._fragment_rows(count, n_step, gamma, beta, to_numpy if sample_episodes else None)
+        lengths = (min_batch_length_T, batch_length_T or self.batch_length_T, lookback)
+        if in_sequences and lengths[1] > 1:
+            return self._sequences(count, lengths, (infos, outputs, to_numpy) if as_episodes else None)
+        rows = self._rows(
+            self._store.modules(), count, n_step, gamma, beta, as_episodes and self._draws_episodes
+        )
+        if as_episodes:
+            return list(self._store.episodes(rows, infos, outputs, to_numpy))
+        return {module_id: columns_of(columns, infos, outputs) for module_id, columns in rows.items()}
+
+    def _fragment_rows(
+        self, count: int, n_step: Lengths, gamma: float, beta: float, to_numpy: bool | None
+    ) -> Any:
+        """Return rows of fragments: as columns, or if `to_numpy` is not None as episodes of one step."""
         places, weights = self._draw(count, beta)
         drawn = self._ring.windows(places, self._lengths(n_step, count), gamma)
         drawn["weights"] = weights
-        return episodes_of(drawn, to_numpy) if sample_episodes else {DEFAULT_MODULE_ID: drawn}
+        return {DEFAULT_MODULE_ID: drawn} if to_numpy is None else episodes_of(drawn, to_numpy)
+
+    def _sequences(
+        self, count: int, lengths: tuple[int, int, int], which: tuple[bool, bool, bool] | None
+    ) -> Any:
+        """Return steps in sequences: rows of columns, or episodes if `which` says what these have."""
+        store = self._make_store()
+        (module_id,) = store.modules()
+        pool, lanes = store.pools[module_id], store.book.lanes
+        if which is None:
+            return sequences(pool, lanes, count, lengths[1], self.rng)
+        return sequence_episodes(pool, lanes, count, lengths, self.rng, which)
 
     @staticmethod
     def _refuse(options: dict[str, Any], length: int | None) -> None:
