@@ -1,4 +1,4 @@
-"""DQN with a memory: sequences that a buffer draws, their loss, and a training that goes on after a restore."""
+"""DQN with a memory: sequences that a buffer draws, their loss, and a training that continues after a restore."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_the_loss_is_that_of_single_steps_in_turn() -> None:
     algorithm.stop()
 
 
-def test_a_training_goes_on_after_a_restore(tmp_path: Path) -> None:
+def test_a_training_continues_after_a_restore(tmp_path: Path) -> None:
     algorithm = config_of().reporting(min_sample_timesteps_per_iteration=100).build_algo()
     algorithm.train()
     path = algorithm.save_to_path(str(tmp_path))
