@@ -91,6 +91,7 @@ MANY_PARAMETERS: dict[str, int] = {
     "src/skate/rllib/env/single_agent_episode.py::SingleAgentEpisode.__init__": 15,
     "src/skate/rllib/flow/runner_calls.py::RunnerCalls.foreach_env_runner_async_fetch_ready": 9,
     "src/skate/rllib/scripts/experiments.py::run_rllib_example_script_experiment": 10,
+    "src/skate/rllib/utils/replay_buffers/episode_replay_buffer.py::EpisodeReplayBuffer.sample": 10,
     "src/skate/rllib/utils/replay_buffers/multi_agent_episode_buffer.py::MultiAgentEpisodeReplayBuffer.sample": 9,
     "src/skate/serve/api.py::run": 10,
     "src/skate/serve/deployment.py::Deployment.options": 29,

@@ -128,10 +128,14 @@ RLLIB: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     "rllib.utils.actor_manager": "skate.rllib.flow.actor_manager",
     "rllib.utils.minibatch_utils": "skate.rllib.core.learner.shards",
     "rllib.utils.postprocessing.zero_padding": "skate.rllib.utils.postprocessing.padded_sequences",
+    "rllib.utils.replay_buffers.multi_agent_mixin_replay_buffer": "skate.rllib.algorithms.not_available",
+    "rllib.utils.replay_buffers.multi_agent_prioritized_replay_buffer": "skate.rllib.algorithms.not_available",
+    "rllib.utils.replay_buffers.multi_agent_replay_buffer": "skate.rllib.algorithms.not_available",
     "rllib.utils.replay_buffers.utils": {
         "skate.rllib.utils.replay_buffers.prioritized_episode_buffer": (
             "update_priorities_in_episode_replay_buffer",
         ),
+        "skate.rllib.utils.replay_buffers.replay_buffer": ("sample_min_n_steps_from_buffer",),
     },
     "rllib.utils.spaces": {},
     "rllib.utils.spaces.flexdict": {"skate.rllib.env.spaces": ("FlexDict",)},

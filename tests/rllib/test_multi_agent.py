@@ -277,6 +277,10 @@ def test_parallel_games_of_pettingzoo() -> None:
     runner = MultiAgentEnvRunner(config=many(lambda settings: ParallelPettingZooEnv(Both())))
     episode = runner.sample(num_episodes=1)[0]
     assert episode.is_truncated and not episode.is_terminated and episode.get_return() == 8.0
+    # Programs ask these wrappers for the space of an agent as they ask PettingZoo.
+    for game in (ParallelPettingZooEnv(Both()), PettingZooEnv(Turns())):
+        assert game.observation_space["first"] == game.get_observation_space("first")
+        assert game.action_space == gym.spaces.Dict(game.action_spaces)
 
 
 def turns(lookback: int | str = 0) -> MultiAgentEpisode:

@@ -184,12 +184,12 @@ def test_buffers_say_what_they_do_not_keep() -> None:
         buffer.sample(1)
     with pytest.raises(TypeError, match="fragments or single-agent episodes"):
         buffer.add([walk(0.0, 2), Lanes(1, 0).rollout(2)])
-    with pytest.raises(ValueError, match="no lookback, batch_length_T=8"):
-        buffer.sample(1, batch_length_T=8, lookback=2, sample_episodes=True)
     of_fragments = EpisodeReplayBuffer(50)
     of_fragments.add(Lanes(1, 0).rollout(2))
     with pytest.raises(TypeError, match="holds fragments"):
         of_fragments.add(walk(0.0, 2))
+    with pytest.raises(ValueError, match="no lookback, batch_length_T=8"):
+        of_fragments.sample(1, batch_length_T=8, lookback=2, sample_episodes=True)
     with pytest.raises(ValueError, match="no include_infos"):
         of_fragments.sample(1, include_infos=True)
 

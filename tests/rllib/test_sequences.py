@@ -12,9 +12,11 @@ from gymnasium import spaces
 from skate.rllib.algorithms.ppo import PPOConfig
 from skate.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
 from skate.rllib.algorithms.ppo.torch.ppo_torch_learner import PPOTorchLearner
+from skate.rllib.connectors.env_to_module import MeanStdFilter
 from skate.rllib.core.columns import Columns
 from skate.rllib.core.models.configs import MLPEncoderConfig, RecurrentEncoderConfig
 from skate.rllib.core.rl_module import RLModuleSpec
+from skate.rllib.env.multi_agent_env import make_multi_agent
 from skate.rllib.env.rollout import Rollout
 from skate.rllib.env.sampling.sequence_rows import fresh_starts, pieces_of
 from tests.rllib.learner_settings import Config
@@ -237,3 +239,31 @@ def test_a_module_that_returns_no_states_in_training_gives_the_same_batch() -> N
     learner.module["default_policy"].__class__ = StatesWhereActionsAreDrawn
     found = learner.make_batches([rollout_of(1, 17, 2)])["default_policy"]
     torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_memories_of_two_networks_pass_through_connectors(many: bool) -> None:
+    config = (
+        PPOConfig()
+        .environment(
+            make_multi_agent("CartPole-v1") if many else "CartPole-v1",
+            env_config={"num_agents": 2} if many else {},
+        )
+        .env_runners(
+            num_env_runners=0,
+            num_envs_per_env_runner=2,
+            env_to_module_connector=lambda env, spaces, device: MeanStdFilter(multi_agent=many),
+        )
+        .training(train_batch_size=48, minibatch_size=24, num_epochs=1)
+        .rl_module(
+            model_config={"use_lstm": True, "vf_share_layers": False, "lstm_cell_size": 4, "fcnet_hiddens": [4], "max_seq_len": 6}
+        )
+    )  # fmt: skip
+    if many:
+        config.multi_agent(policies={"p"}, policy_mapping_fn=lambda agent, episode, **kwargs: "p")
+    algorithm = config.build_algo()
+    # The second fragment continues episodes, with the memory of the policy and that of the value function.
+    for _ in range(2):
+        result = algorithm.train()
+    assert np.isfinite(result["learners"]["p" if many else "default_policy"]["vf_loss"])
+    algorithm.stop()

@@ -130,12 +130,17 @@ def class_in(folder: pathlib.Path) -> tuple[Any, tuple[Any, ...], dict[str, Any]
     """Return the class of the object in a folder, and the arguments that it was made with.
 
     Raises:
+        AttributeError: the class is not where it was.
+        ImportError: its module is not there, or the file is of another version of Python.
         ValueError: the folder is not a checkpoint, or its class is not available.
     """
     if not (folder / CLASS_AND_ARGUMENTS).exists():
         inside = ", ".join(sorted(each.name for each in folder.iterdir())) or "nothing"
         raise ValueError(f"{folder} is not a checkpoint: it has no {CLASS_AND_ARGUMENTS}; it has {inside}")
-    found = read(folder, CLASS_AND_ARGUMENTS)
+    try:
+        found = read(folder, CLASS_AND_ARGUMENTS)
+    except ValueError as error:
+        raise ImportError(f"the class of the checkpoint at {folder} cannot be read here: {error}") from error
     kind = found["class"]
     if not checkpoint_pickles.is_available(kind):
         raise ValueError(f"the checkpoint at {folder} is of a {kind.name}, which is not available")

@@ -17,6 +17,7 @@ from ray.rllib.callbacks.callbacks import RLlibCallback
 from ray.rllib.core.columns import Columns
 from ray.rllib.core.rl_module.multi_rl_module import MultiRLModule
 from ray.rllib.core.rl_module.rl_module import RLModule, RLModuleSpec
+from ray.rllib.env.multi_agent_env import make_multi_agent
 
 CALLS: list[str] = []
 
@@ -171,3 +172,31 @@ def test_missing_checkpoints_and_other_classes(session: None, trained: Any, tmp_
         MultiRLModule.from_checkpoint(path)
     with pytest.raises(FileNotFoundError):
         algorithm.restore_from_path(str(tmp_path / "nothing"))
+
+
+def test_a_restored_run_may_have_fewer_modules(session: None, tmp_path: Path) -> None:
+    def poles(*modules: str) -> PPOConfig:
+        return (
+            PPOConfig()
+            .environment(make_multi_agent("CartPole-v1"), env_config={"num_agents": 2})
+            .env_runners(num_env_runners=0)
+            .training(train_batch_size=40, minibatch_size=20, num_epochs=1)
+            .rl_module(
+                model_config={"fcnet_hiddens": [4]},
+                algorithm_config_overrides_per_module={modules[0]: PPOConfig.overrides(lr=0.25)},
+            )
+            .multi_agent(
+                policies=set(modules), policy_mapping_fn=lambda agent, episode, **kwargs: modules[agent]
+            )
+        )
+
+    algorithm = poles("kept", "dropped").build_algo()
+    algorithm.train()
+    path = algorithm.save_to_path(str(tmp_path))
+    algorithm.stop()
+    # The running episodes of the checkpoint need a module that is not there any more.
+    restored = PPO.from_checkpoint(path, config=poles("kept", "kept"))
+    learned = restored.train()["learners"]
+    assert learned["kept"]["default_optimizer_learning_rate"] == 0.25
+    assert set(restored.learner_group._learner.module.keys()) == {"kept"}
+    restored.stop()

@@ -183,3 +183,19 @@ def test_another_buffer_takes_the_state(kind: Any) -> None:
 )
 def test_another_type_replaces_the_settings_of_a_buffer(given: Any, expected: Any) -> None:
     assert DQNConfig().training(replay_buffer_config=given).replay_buffer_config == expected
+
+
+def test_parts_of_several_steps_are_drawn_as_episodes() -> None:
+    buffer = EpisodeReplayBuffer(capacity=100)
+    buffer.add([alone("a", 8, terminated=True), alone("b", 5)])
+    parts = buffer.sample(
+        num_items=120, batch_length_T=4, n_step=1, sample_episodes=True, lookback=1, include_extra_model_outputs=True
+    )  # fmt: skip
+    assert 120 <= sum(len(part) + 1 for part in parts) < 125
+    for part in parts:
+        start, steps = part.t_started, len(part)
+        assert list(part.get_observations()) == [float(at) for at in range(start, start + steps + 1)]
+        assert list(part.get_extra_model_outputs("size")) == [2 * at for at in range(start, start + steps)]
+        assert part.is_terminated == (part.id_ == "a" and start + steps == 8)
+        assert steps == 4 or start + steps == {"a": 8, "b": 5}[part.id_]
+        assert part.observations.lookback == int(start > 0)

@@ -13,7 +13,7 @@ import numpy as np
 import ray  # noqa: F401  (the alias of Skate, where Skate is under test)
 from ray.rllib.algorithms.dqn.dqn_catalog import DQNCatalog
 from ray.rllib.algorithms.dqn.torch.default_dqn_torch_rl_module import DefaultDQNTorchRLModule
-from ray.rllib.algorithms.ppo.ppo_catalog import PPOCatalog
+from ray.rllib.algorithms.ppo.ppo_catalog import PPOCatalog, _check_if_diag_gaussian
 from ray.rllib.algorithms.ppo.torch.default_ppo_torch_rl_module import DefaultPPOTorchRLModule
 from ray.rllib.algorithms.sac.sac_catalog import SACCatalog
 from ray.rllib.algorithms.sac.torch.default_sac_torch_rl_module import DefaultSACTorchRLModule
@@ -417,3 +417,11 @@ def test_a_module_may_say_its_specs_and_read_its_arguments() -> None:
     ).build()
     assert module.outputs == 2 and module.config.model_config_dict["width"] == 5
     assert module.config.observation_space == BOX and module.input_specs_train() == ["obs", "actions"]
+
+
+def test_catalogs_of_programs_ask_for_gaussians() -> None:
+    for actions, gaussian in ((ARM, True), (gym.spaces.Discrete(2), False)):
+        kind = PPOCatalog(BOX, actions, {}).get_action_dist_cls(framework="torch")
+        assert _check_if_diag_gaussian(kind, "torch", no_error=True) is gaussian
+    with pytest.raises((AssertionError, ValueError), match="free_log_std"):
+        _check_if_diag_gaussian(kind, "torch")

@@ -167,12 +167,18 @@ class Moved(Checkpointable):
         return (), {}
 
 
-def test_a_checkpoint_whose_class_was_moved(tmp_path: pathlib.Path) -> None:
+def test_a_checkpoint_whose_class_cannot_be_read(tmp_path: pathlib.Path) -> None:
     saved = Moved()
     saved.number = 5
     saved.save_to_path(tmp_path / "saved")
-    (tmp_path / "saved" / "class_and_ctor_args.pkl").write_bytes(b"cno_such_module\nMoved\n.")
-    assert Moved.from_checkpoint(tmp_path / "saved").number == 5
+    file = tmp_path / "saved" / "class_and_ctor_args.pkl"
+    # A module that was moved, a class that was renamed, and a protocol of another version of Python.
+    for contents in (b"cno_such_module\nMoved\n.", b"cjson\nMoved\n.", b"\x80\xfe."):
+        file.write_bytes(contents)
+        assert Moved.from_checkpoint(tmp_path / "saved").number == 5
+    file.write_bytes(b"")
+    with pytest.raises(EOFError):
+        Moved.from_checkpoint(tmp_path / "saved")
 
 
 @pytest.mark.parametrize(("of_learner", "expected"), [(4, 4), ("auto", 1), (0, 1)])

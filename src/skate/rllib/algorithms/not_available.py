@@ -17,6 +17,10 @@ _WORKER = (
     "workers of the old API stack are not available; environments are stepped by runners, which "
     "algorithm.env_runner_group has: .env_runners(env_runner_cls=MyRunner) with a subclass of SingleAgentEnvRunner"
 )
+_OLD_REPLAY = (
+    "buffers of policies of the old API stack are not available; use MultiAgentEpisodeReplayBuffer or "
+    "MultiAgentPrioritizedEpisodeReplayBuffer, or a ReplayBuffer for each module"
+)
 #: Names of Ray's that are neither an algorithm nor its configuration.
 _NAMES = {
     "BCCatalog": registry.refusal("BC"), "DefaultBCTorchRLModule": registry.refusal("BC"),
@@ -30,6 +34,9 @@ _NAMES = {
     "TorchCategorical": _OLD, "TorchDiagGaussian": _OLD, "TorchMultiActionDistribution": _OLD,
     "TorchMultiCategorical": _OLD, "TorchSquashedGaussian": _OLD, "DQNTorchModel": _OLD, "FullyConnectedNetwork": _OLD,
     "BaseEnv": _WORKER,
+    "MultiAgentMixInReplayBuffer": _OLD_REPLAY, "MultiAgentPrioritizedReplayBuffer": _OLD_REPLAY,
+    "MultiAgentReplayBuffer": _OLD_REPLAY, "ReplayMode": _OLD_REPLAY,
+    "update_priorities_in_replay_buffer": _OLD_REPLAY,
     "ModelV2": _OLD, "RecurrentNetwork": _OLD, "ViewRequirement": _OLD, "build_policy_class": _OLD,
     "PolicyClient": _EXTERNAL, "PolicyServerInput": _EXTERNAL, "RolloutWorker": _WORKER, "WorkerSet": _WORKER,
 }  # fmt: skip

@@ -66,8 +66,47 @@ class OffPolicyAlgorithm(Algorithm):
         from skate.rllib.utils.replay_buffers.factory import make_replay_buffer
 
         super().setup(config)
-        self._on_episodes = self.needs_episodes
         self.local_replay_buffer = make_replay_buffer(config)
+        self._sequences = self._sequence_settings()
+        self._on_episodes = self.needs_episodes or bool(self._sequences)
+
+    def _sequence_settings(self) -> dict[str, Any]:
+        """Return the arguments with which a buffer draws sequences for a module with memory; none without memory.
+
+        Raises:
+            ValueError: the settings do not go together with memory.
+        """
+        # Imported here because it loads torch.
+        from skate.rllib.env.sampling.sequence_rows import sequence_length
+
+        config, module = self.config, self.env_runner.module
+        if module is None or not module.is_stateful():
+            return {}
+        name = type(self).__name__
+        if not self.replays_sequences:
+            raise ValueError(
+                f"{name} learns from single steps, and has no use for a module with memory; set use_lstm=False, stack "
+                "observations with FrameStackingEnvToModule, or use PPO or DQN"
+            )
+        kind = type(self.local_replay_buffer).__name__
+        if config.is_multi_agent or kind.startswith("Prioritized"):
+            raise ValueError(
+                f"{name} draws sequences for a module with memory from an EpisodeReplayBuffer of one agent, not from a {kind}; "
+                'set replay_buffer_config={"type": "EpisodeReplayBuffer"}'
+            )
+        if config.n_step != 1:
+            raise ValueError(f"n_step must be 1 for a module with memory, and is {config.n_step}")
+        length = sequence_length(module.unwrapped())
+        if config.burn_in_len >= length:
+            raise ValueError(
+                f"burn_in_len ({config.burn_in_len}) leaves no step of sequences of {length}; make it smaller, or max_seq_len "
+                "larger"
+            )
+        return {
+            "batch_length_T": length,
+            "min_batch_length_T": config.burn_in_len + 1,
+            "include_extra_model_outputs": True,
+        }
 
     def training_step(self) -> None:
         """Sample into the buffer, update on batches of it, and send the weights to the runners."""
@@ -90,6 +129,8 @@ class OffPolicyAlgorithm(Algorithm):
         by_agent = self.metrics.peek((ENV_RUNNER_RESULTS, NUM_AGENT_STEPS_SAMPLED_LIFETIME), default={})
         return int(sum(by_agent.values()))
 
+    #: True if the loss is one of sequences for modules with memory.
+    replays_sequences = False
     #: True if actions are drawn from the space until learning starts.
     samples_at_random_before_learning = False
 
@@ -137,6 +178,7 @@ class OffPolicyAlgorithm(Algorithm):
                 beta=config.replay_buffer_config.get("beta", 0.4),
                 sample_episodes=as_episodes,
                 to_numpy=as_episodes,
+                **self._sequences,
                 **which,
             )
         with metrics.log_time((TIMERS, LEARNER_UPDATE_TIMER)):

@@ -345,7 +345,7 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         }
 
     def set_lane_state(self, state: dict[str, Any]) -> None:
-        """Continue where another runner was."""
+        """Continue where another runner was; with new episodes, if the running ones need modules that are not there."""
         self.env.close()
         self.env.envs[:] = state["envs"]
         self._generator.set_state(state["generator"])
@@ -360,3 +360,8 @@ class MultiAgentEnvRunner(SingleAgentEnvRunner):
         if state.get("columns") is not None:
             self._agents = MultiAgentColumnSampler(self)
             self._agents.set_state(state["columns"])
+        running = self._sampler.episodes + (
+            [lane.episode for lane in self._agents.lanes] if self._agents else []
+        )
+        if not all(module_id in self.module for episode in running for module_id in episode.modules_in_use):
+            self._needs_initial_reset = True

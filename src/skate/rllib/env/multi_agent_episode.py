@@ -130,6 +130,11 @@ class MultiAgentEpisode(EpisodeReads, EpisodeParts):
             self._modules[agent_id] = DEFAULT_MODULE if mapping is None else mapping(agent_id, self)
         return self._modules[agent_id]
 
+    @property
+    def modules_in_use(self) -> set[str]:
+        """The ids of the modules that act for the agents seen so far."""
+        return set(self._modules.values())
+
     def add_env_reset(
         self, *, observations: Mapping[Any, Any], infos: Mapping[Any, Any] | None = None
     ) -> None:

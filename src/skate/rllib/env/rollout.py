@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from skate.rllib.env.nested import map_nested
+
 
 @dataclass(frozen=True, slots=True)
 class AgentChunk:
@@ -55,7 +57,7 @@ class Rollout:
     columns: dict[str, np.ndarray]
     valid: np.ndarray
     next_obs: np.ndarray
-    state_in: dict[str, np.ndarray] | None = None
+    state_in: dict[str, Any] | None = None
     weights_seq_no: int = 0
     #: Lanes that started afresh because their environment failed in this fragment.
     num_lanes_restarted: int = field(default=0)
@@ -107,9 +109,7 @@ def concatenate_lanes(rollouts: Sequence[Rollout]) -> Rollout:
     states = [rollout.state_in for rollout in rollouts]
     state = None
     if all(each is not None for each in states):
-        state = {
-            key: np.concatenate([each[key] for each in states if each is not None]) for key in states[0] or {}
-        }
+        state = map_nested(lambda *parts: np.concatenate(parts), *states)
     return Rollout(
         columns={
             key: np.concatenate([rollout.columns[key] for rollout in rollouts], axis=1)

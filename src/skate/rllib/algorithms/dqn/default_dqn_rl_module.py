@@ -40,6 +40,9 @@ class DefaultDQNRLModule(RLModule, InferenceOnlyAPI, TargetNetworkAPI, QNetAPI):
         if self.uses_dueling:
             self.vf: Any = self.catalog.build_vf_head(framework=self.framework)
 
+    def get_initial_state(self) -> dict[str, Any]:
+        return dict(self.encoder.get_initial_state()) if hasattr(self.encoder, "get_initial_state") else {}
+
     def make_target_networks(self) -> None:
         self._target_encoder: Any = make_target_network(self.encoder)
         self._target_af: Any = make_target_network(self.af)

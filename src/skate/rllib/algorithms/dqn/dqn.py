@@ -39,7 +39,7 @@ DQN_FIELDS: Fields = {
     "training_intensity": Field(None, "trained steps for each sampled one; None for one batch each time"),
     "td_error_loss_fn": Field("huber", "huber or mse"),
     "categorical_distribution_temperature": Field(1.0, "the temperature of actions"),
-    "burn_in_len": Field(0, "steps that only warm up a recurrent state"),
+    "burn_in_len": Field(0, "steps of each sequence that only warm up the memory of the module"),
 }
 
 
@@ -121,12 +121,14 @@ class DQNConfig(AlgorithmConfig):
                 yield f"`{name}` must be None"
         if not self.sigma0 > 0:
             yield f"`sigma0` ({self.sigma0}) must be > 0: it is the size of the noise of `noisy=True` at the start"
-        if self.burn_in_len:
-            yield "`burn_in_len` must be 0: recurrent networks are not available for DQN"
+        if self.burn_in_len < 0:
+            yield f"`burn_in_len` ({self.burn_in_len}) must be 0 or more steps"
 
 
 class DQN(OffPolicyAlgorithm):
     """Samples a few steps into the replay buffer and learns from one batch of it, in every training step."""
+
+    replays_sequences = True
 
     @classmethod
     def get_default_config(cls) -> DQNConfig:

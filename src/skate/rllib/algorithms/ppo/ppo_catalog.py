@@ -11,6 +11,28 @@ from skate.rllib.core.models.catalog import Catalog
 from skate.rllib.core.models.configs import ActorCriticEncoderConfig, FreeLogStdMLPHeadConfig, MLPHeadConfig
 
 
+def _check_if_diag_gaussian(action_distribution_cls: type, framework: str, no_error: bool = False) -> bool:
+    """Return True if actions are drawn from a Gaussian; catalogs of programs call this under Ray's name.
+
+    Args:
+        action_distribution_cls: The class of the actions' distribution.
+        framework: ``"torch"``.
+        no_error: True to return False for another distribution, which is an error otherwise.
+
+    Raises:
+        ValueError: the distribution is another one, or the framework is.
+    """
+    if framework != "torch":
+        raise ValueError(f"networks are those of torch; framework={framework!r} is not available")
+    gaussian = issubclass(action_distribution_cls, TorchDiagGaussian)
+    if not gaussian and not no_error:
+        raise ValueError(
+            f"free_log_std=True needs a Box action space of floats, whose actions are drawn from a Gaussian, and not from "
+            f"{action_distribution_cls.__name__}"
+        )
+    return gaussian
+
+
 class PPOCatalog(Catalog):
     """Chooses an encoder for policy and value function, and a head for each.
 
@@ -60,10 +82,8 @@ class PPOCatalog(Catalog):
     def build_pi_head(self, framework: str) -> Any:
         """Build the head of the policy."""
         distribution = self.get_action_dist_cls(framework=framework)
-        gaussian = issubclass(distribution, TorchDiagGaussian)
         free = self._model_config_dict["free_log_std"]
-        if free and not gaussian:
-            raise ValueError(f"free_log_std=True needs a Box action space of floats, not {self.action_space}")
+        gaussian = _check_if_diag_gaussian(distribution, framework, no_error=not free)
         kind = FreeLogStdMLPHeadConfig if free else MLPHeadConfig
         self.pi_head_config = kind(
             output_layer_dim=distribution.required_input_dim(self.action_space),

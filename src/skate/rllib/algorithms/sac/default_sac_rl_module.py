@@ -25,6 +25,10 @@ class DefaultSACRLModule(RLModule, InferenceOnlyAPI, TargetNetworkAPI, QNetAPI):
             if self.twin_q:
                 self.qf_twin: Any = self.catalog.build_qf_head(framework=self.framework)
 
+    def get_initial_state(self) -> dict[str, Any]:
+        encoder = self.pi_encoder
+        return dict(encoder.get_initial_state()) if hasattr(encoder, "get_initial_state") else {}
+
     def make_target_networks(self) -> None:
         self.target_qf_encoder: Any = make_target_network(self.qf_encoder)
         self.target_qf: Any = make_target_network(self.qf)

@@ -271,9 +271,7 @@ class EpisodeSampler:
         runner = self.runner
         self._open(explore, anew=False)
         state = (self.to_module or {}).get(Columns.STATE_IN)
-        state_in = (
-            None if state is None else {key: value.cpu().numpy().copy() for key, value in state.items()}
-        )
+        state_in = None if state is None else map_nested(lambda value: value.cpu().numpy().copy(), state)
         taken, done = [], []
         for index in range(num_steps):
             acted, ended = self._advance(explore, random_actions, index * runner.num_envs)
@@ -288,7 +286,7 @@ class EpisodeSampler:
         return made
 
 
-def columns_of(taken: list[Acted], state_in: dict[str, np.ndarray] | None, num_lanes: int) -> Rollout:
+def columns_of(taken: list[Acted], state_in: dict[str, Any] | None, num_lanes: int) -> Rollout:
     """Return steps of all lanes as columns; observations are those that the module saw."""
     shape = (len(taken), num_lanes)
     squeeze = state_in is not None

@@ -11,6 +11,7 @@ import torch
 from skate.rllib.core.columns import Columns
 from skate.rllib.env.env_runner import StepFailedRecreateEnvError
 from skate.rllib.env.multi_agent_episode import MultiAgentEpisode
+from skate.rllib.env.nested import map_nested
 from skate.rllib.env.rollout import AgentChunk, Rollout, concatenate_lanes
 from skate.rllib.env.sampling.action_source import share_stream
 from skate.rllib.env.single_agent_episode import SingleAgentEpisode
@@ -37,7 +38,7 @@ class MultiAgentSampler:
         self.to_module: dict[str, Any] = {}
         #: The rows that the modules saw, by episode and agent; the first belongs to the first step of the chunk.
         self.seen: dict[Key, list[np.ndarray]] = {}
-        self.states: dict[Key, dict[str, np.ndarray]] = {}
+        self.states: dict[Key, dict[str, Any]] = {}
         #: By module, an example of each output of this fragment.
         self.outputs: dict[str, dict[str, Any]] = {}
         #: Agents that got an observation in the last step of all environments.
@@ -125,9 +126,7 @@ class MultiAgentSampler:
                 row = rows[at, 0] if stateful else rows[at]
                 held = self.seen.setdefault(key[:2], [])
                 if stateful and not held:
-                    self.states[key[:2]] = {
-                        name: value[at].numpy() for name, value in columns[Columns.STATE_IN].items()
-                    }
+                    self.states[key[:2]] = nested_row(columns[Columns.STATE_IN], at)
                 held.append(row.cpu().numpy())
         return batch
 
@@ -314,7 +313,7 @@ class MultiAgentSampler:
 
 def newest_state(episode: SingleAgentEpisode) -> dict[str, np.ndarray]:
     """Return the memory of a module after the newest step of an episode."""
-    state: dict[str, np.ndarray] = episode.get_extra_model_outputs(Columns.STATE_OUT, -1)
+    state: dict[str, Any] = episode.get_extra_model_outputs(Columns.STATE_OUT, -1)
     return state
 
 
@@ -339,7 +338,7 @@ def rollout_of(
     episode: SingleAgentEpisode,
     rows: list[np.ndarray],
     outputs: dict[str, list[Any]],
-    state: dict[str, np.ndarray] | None,
+    state: dict[str, Any] | None,
     version: int,
 ) -> Rollout:
     """Return the steps of one agent as a fragment with one lane.
@@ -366,5 +365,16 @@ def rollout_of(
     }
     for key, values in outputs.items():
         columns[key] = np.stack([np.asarray(each) for each in values])[:, None]
-    state_in = None if state is None else {name: value[None] for name, value in state.items()}
+    state_in = None if state is None else map_nested(lambda value: value[None], state)
     return Rollout(columns, np.ones((size, 1), bool), np.stack(rows[1:])[:, None], state_in, version)
+
+
+def nested_row(columns: dict[str, Any], at: int) -> dict[str, Any]:
+    """Return a row of nested tensors as arrays.
+
+    Args:
+        columns: The tensors.
+        at: The row.
+    """
+    found: dict[str, Any] = map_nested(lambda value: value[at].numpy(), columns)
+    return found

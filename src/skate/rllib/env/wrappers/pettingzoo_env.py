@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
+
 from skate.rllib.env.multi_agent_env import MultiAgentEnv
 
 
@@ -21,6 +23,9 @@ class PettingZooEnv(MultiAgentEnv):
         self.agents = list(env.agents)
         self.observation_spaces = {agent: env.observation_space(agent) for agent in self.possible_agents}
         self.action_spaces = {agent: env.action_space(agent) for agent in self.possible_agents}
+        # Gymnasium has one name for spaces, under which programs look up those of an agent.
+        self.observation_space = gym.spaces.Dict(self.observation_spaces)
+        self.action_space = gym.spaces.Dict(self.action_spaces)
         super().__init__()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
@@ -79,6 +84,9 @@ class ParallelPettingZooEnv(MultiAgentEnv):
         self.agents = list(env.agents)
         self.observation_spaces = {agent: env.observation_space(agent) for agent in self.possible_agents}
         self.action_spaces = {agent: env.action_space(agent) for agent in self.possible_agents}
+        # Gymnasium has one name for spaces, under which programs look up those of an agent.
+        self.observation_space = gym.spaces.Dict(self.observation_spaces)
+        self.action_space = gym.spaces.Dict(self.action_spaces)
         super().__init__()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:

@@ -20,7 +20,7 @@ from skate.rllib.utils.replay_buffers.episode_book import StoredEpisode
 from skate.rllib.utils.replay_buffers.episode_steps import episodes_of
 from skate.rllib.utils.replay_buffers.episode_store import EpisodeStore, columns_of
 from skate.rllib.utils.replay_buffers.ring import ColumnRing
-from skate.rllib.utils.replay_buffers.step_sequences import sequences
+from skate.rllib.utils.replay_buffers.step_sequences import sequence_episodes, sequences
 
 Lengths = int | Sequence[int] | None
 #: How often rows with fewer steps than are to be summed are drawn again.
@@ -189,21 +189,25 @@ class EpisodeReplayBuffer:
         beta: float = 0.0,
         sample_episodes: bool | None = None,
         to_numpy: bool = False,
+        lookback: int = 1,
+        min_batch_length_T: int = 0,
         **kwargs: Any,
     ) -> Any:
         """Draw steps.
 
         Args:
-            num_items: Number of rows.
+            num_items: Number of rows; of observations, if episodes of several steps are drawn.
             batch_size_B: Another name of it.
-            batch_length_T: Number of steps of each row. More than 1 is for columns of a buffer of one agent with equal
-                probabilities, to which episodes were added; ``n_step`` is 1 then.
+            batch_length_T: Number of steps of each row. More than 1 is for a buffer of one agent with equal probabilities, to
+                which episodes were added; ``n_step`` is 1 then. As episodes, rows end with the episode that they are of.
             n_step: Number of steps whose rewards are summed, or the lowest and highest number to draw from.
             gamma: Discount of these rewards.
             beta: How far rows that are drawn often weigh less; 0 not at all, 1 in full. Only of prioritized buffers.
             sample_episodes: Return an episode of one step for each row, which learners take as well. Default: False,
                 and True of a prioritized buffer to which episodes were added.
             to_numpy: Let these episodes hold arrays.
+            lookback: Steps before such an episode that it remembers, as far as there are any.
+            min_batch_length_T: The least steps of such an episode, if the one that it is of has as many.
             **kwargs: ``include_infos`` and ``include_extra_model_outputs``, of a buffer to which episodes were added.
                 Others are taken for compatibility if they are false.
 
@@ -217,27 +221,43 @@ class EpisodeReplayBuffer:
         """
         infos, outputs = kwargs.pop("include_infos", False), kwargs.pop("include_extra_model_outputs", False)
         as_episodes = self._draws_episodes if sample_episodes is None else sample_episodes
-        in_sequences = self._store is not None and not self._draws_episodes and not as_episodes
-        if self._store is None:
-            kwargs.update(include_infos=infos, include_extra_model_outputs=outputs)
-        self._refuse(kwargs, None if in_sequences else batch_length_T)
+        in_sequences = self._store is not None and not self._draws_episodes
+        of_fragments = {"include_infos": infos, "include_extra_model_outputs": outputs}
+        of_steps = {"lookback": lookback > 1}
+        options = kwargs | (of_fragments if self._store is None else {}) | ({} if in_sequences else of_steps)
+        self._refuse(options, None if in_sequences else batch_length_T)
         count = self._count(num_items, batch_size_B)
-        if self._store is not None:
-            length = batch_length_T or self.batch_length_T
-            if in_sequences and length > 1:
-                (module_id,) = self._store.modules()
-                pool, lanes = self._store.pools[module_id], self._store.book.lanes
-                return sequences(pool, lanes, count, length, self.rng)
-            rows = self._rows(
-                self._store.modules(), count, n_step, gamma, beta, as_episodes and self._draws_episodes
-            )
-            if as_episodes:
-                return list(self._store.episodes(rows, infos, outputs, to_numpy))
-            return {module_id: columns_of(columns, infos, outputs) for module_id, columns in rows.items()}
+        if self._store is None:
+            return self._fragment_rows(count, n_step, gamma, beta, to_numpy if sample_episodes else None)
+        lengths = (min_batch_length_T, batch_length_T or self.batch_length_T, lookback)
+        if in_sequences and lengths[1] > 1:
+            return self._sequences(count, lengths, (infos, outputs, to_numpy) if as_episodes else None)
+        rows = self._rows(
+            self._store.modules(), count, n_step, gamma, beta, as_episodes and self._draws_episodes
+        )
+        if as_episodes:
+            return list(self._store.episodes(rows, infos, outputs, to_numpy))
+        return {module_id: columns_of(columns, infos, outputs) for module_id, columns in rows.items()}
+
+    def _fragment_rows(
+        self, count: int, n_step: Lengths, gamma: float, beta: float, to_numpy: bool | None
+    ) -> Any:
+        """Return rows of fragments: as columns, or if `to_numpy` is not None as episodes of one step."""
         places, weights = self._draw(count, beta)
         drawn = self._ring.windows(places, self._lengths(n_step, count), gamma)
         drawn["weights"] = weights
-        return episodes_of(drawn, to_numpy) if sample_episodes else {DEFAULT_MODULE_ID: drawn}
+        return {DEFAULT_MODULE_ID: drawn} if to_numpy is None else episodes_of(drawn, to_numpy)
+
+    def _sequences(
+        self, count: int, lengths: tuple[int, int, int], which: tuple[bool, bool, bool] | None
+    ) -> Any:
+        """Return steps in sequences: rows of columns, or episodes if `which` says what these have."""
+        store = self._make_store()
+        (module_id,) = store.modules()
+        pool, lanes = store.pools[module_id], store.book.lanes
+        if which is None:
+            return sequences(pool, lanes, count, lengths[1], self.rng)
+        return sequence_episodes(pool, lanes, count, lengths, self.rng, which)
 
     @staticmethod
     def _refuse(options: dict[str, Any], length: int | None) -> None:

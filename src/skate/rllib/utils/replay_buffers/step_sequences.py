@@ -1,4 +1,4 @@
-"""Rows of consecutive steps that are drawn from the episodes of one agent, as world models learn from."""
+"""Consecutive steps that are drawn from the episodes of one agent: rows for world models, episodes for modules with memory."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from skate.rllib.core.columns import Columns
+from skate.rllib.env.single_agent_episode import SingleAgentEpisode
 from skate.rllib.utils.replay_buffers.episode_book import AgentLane
+from skate.rllib.utils.replay_buffers.episode_steps import NOT_OUTPUTS
 from skate.rllib.utils.replay_buffers.pool import LANE, TIME, ColumnPool
+from skate.rllib.utils.replay_buffers.step_columns import NEXT_INFOS
 
 _FLAGS = ("is_first", "is_last", "is_terminated", "is_truncated")
 
@@ -72,3 +75,61 @@ def _part(pool: ColumnPool, lane: Sequence[int], start: int) -> dict[str, np.nda
         Columns.ACTIONS: np.concatenate([actions, actions[-1:]]),
         Columns.REWARDS: np.concatenate([before, rewards]),
     }
+
+
+def sequence_episodes(
+    pool: ColumnPool,
+    lanes: Mapping[int, AgentLane],
+    count: int,
+    lengths: tuple[int, int, int],
+    rng: np.random.Generator,
+    which: tuple[bool, bool, bool],
+) -> list[SingleAgentEpisode]:
+    """Return parts of episodes; each begins at a step that is drawn with equal probabilities.
+
+    With a lookback, a part has the memory of the module at its beginning.
+
+    Args:
+        pool: The steps.
+        lanes: The episodes by number.
+        count: Observations that the parts have together, at least.
+        lengths: The least steps of a part, as far as its episode has as many, the most, and those before it.
+        rng: The source of the draws.
+        which: True each to add infos, to add the outputs of the module, and for episodes that hold arrays.
+    """
+    infos, outputs, to_numpy = which
+    least, most, before = lengths
+    names = [name for name in pool.columns if name not in NOT_OUTPUTS] if outputs else []
+    made: list[SingleAgentEpisode] = []
+    taken = 0
+    while taken < count:
+        drawn = int(pool.live[rng.integers(0, pool.size)])
+        lane = lanes[int(pool.columns[LANE][drawn])]
+        start = max(0, min(int(pool.columns[TIME][drawn]), len(lane.places) - least))
+        lookback = min(before, start)
+        places = np.asarray(lane.places[start - lookback : start + most], np.int64)
+        columns = {name: column[places] for name, column in pool.columns.items()}
+        following = {Columns.OBS: Columns.NEXT_OBS, Columns.INFOS: NEXT_INFOS}
+        seen = {
+            name: [*columns[name], columns[after][-1]] for name, after in following.items() if name in columns
+        }
+        part = SingleAgentEpisode(
+            **lane.like,
+            observations=seen[Columns.OBS],
+            infos=[each or {} for each in seen[Columns.INFOS]] if infos and Columns.INFOS in seen else None,
+            actions=list(columns[Columns.ACTIONS]),
+            rewards=columns[Columns.REWARDS].tolist(),
+            terminated=bool(columns[Columns.TERMINATEDS][-1]),
+            truncated=bool(columns[Columns.TRUNCATEDS][-1]),
+            # Steps at random have no outputs.
+            extra_model_outputs={
+                name: list(columns[name])
+                for name in names
+                if columns[name].dtype != object or all(each is not None for each in columns[name])
+            },
+            len_lookback_buffer=lookback,
+            t_started=start,
+        )
+        made.append(part.to_numpy() if to_numpy else part)
+        taken += len(part) + 1
+    return made

@@ -47,7 +47,8 @@ class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
 
     def _forward_inference(self, batch: dict[str, Any], **kwargs: Any) -> dict[str, Any]:
         with torch.no_grad():
-            return {Columns.ACTIONS: self.compute_q_values(batch)[QF_PREDS].argmax(-1)}
+            found = self.compute_q_values(batch)
+            return {Columns.ACTIONS: found[QF_PREDS].argmax(-1), **memory_of(found)}
 
     def _forward_exploration(self, batch: dict[str, Any], t: int = 0, **kwargs: Any) -> dict[str, Any]:
         """Choose the best action, or with probability epsilon any one that is not masked out.
@@ -63,12 +64,13 @@ class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
             if self._allows_all_actions and torch.is_tensor(observations) and observations.dim() in (2, 4):
                 return {Columns.ACTIONS: self._explore(batch, epsilon)}
             with self._noise(numbers):
-                values = self.compute_q_values(batch)[QF_PREDS]
+                found = self.compute_q_values(batch)
+            values = found[QF_PREDS]
             best = values.argmax(-1)
             scores = torch.rand(values.shape, generator=numbers).to(values.device)
             drawn = torch.where(values == float("-inf"), -1.0, scores).argmax(-1)
             random = torch.rand(best.shape, generator=numbers).to(values.device) < epsilon
-            return {Columns.ACTIONS: torch.where(random, drawn, best)}
+            return {Columns.ACTIONS: torch.where(random, drawn, best), **memory_of(found)}
 
     @property
     def _allows_all_actions(self) -> bool:
@@ -104,6 +106,8 @@ class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
             return self._forward_of_training(batch)
 
     def _forward_of_training(self, batch: dict[str, Any]) -> dict[str, Any]:
+        if Columns.STATE_IN in batch:
+            return self._forward_of_sequences(batch)
         observations, following = batch[Columns.OBS], batch[Columns.NEXT_OBS]
         outs: dict[str, Any] = {}
         now = self.compute_q_values({Columns.OBS: observations})
@@ -119,6 +123,21 @@ class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
             outs |= {QF_LOGITS: now[QF_LOGITS], QF_PROBS: now[QF_PROBS]}
         return outs
 
+    def _forward_of_sequences(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """Return the values of sequences ``(B, T)``, from one pass over the observations before and after all of their steps."""
+        seen = torch.cat((batch[Columns.OBS][:, :1], batch[Columns.NEXT_OBS]), 1)
+        steps = {Columns.OBS: seen, Columns.STATE_IN: batch[Columns.STATE_IN]}
+        now = self.compute_q_values(steps)
+        with torch.no_grad():
+            target = self.forward_target(steps)
+        outs = {QF_PREDS: now[QF_PREDS][:, :-1], QF_TARGET_NEXT_PREDS: target[QF_PREDS][:, 1:]}
+        if self.uses_double_q:
+            outs[QF_NEXT_PREDS] = now[QF_PREDS][:, 1:].detach()
+        if self.num_atoms > 1:
+            outs |= {ATOMS: target[ATOMS], QF_TARGET_NEXT_PROBS: target[QF_PROBS][:, 1:]}
+            outs |= {QF_LOGITS: now[QF_LOGITS][:, :-1], QF_PROBS: now[QF_PROBS][:, :-1]}
+        return outs
+
     def compute_advantage_distribution(self, batch: Any) -> dict[str, Any]:
         """Return atoms, logits and probabilities of the outputs of a head, ``(B, actions * atoms)``."""
         logits = batch.reshape(*batch.shape[:-1], int(self.action_space.n), self.num_atoms)
@@ -128,10 +147,15 @@ class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
     def _qf_forward_helper(
         self, batch: dict[str, Any], encoder: Any, heads: tuple[Any, Any]
     ) -> dict[str, Any]:
+        if Columns.STATE_IN in batch:
+            encoded = encoder(batch)
+            return self._values_of(encoded[ENCODER_OUT], heads) | memory_of(encoded)
+        embedded = self._plain_calls(encoder, batch.get(Columns.OBS))
+        return self._values_of(encoder(batch)[ENCODER_OUT] if embedded is None else embedded, heads)
+
+    def _values_of(self, embedded: Tensor, heads: tuple[Any, Any]) -> dict[str, Any]:
+        """Return what heads say of embedded observations."""
         call = self._plain_calls
-        embedded = call(encoder, batch.get(Columns.OBS))
-        if embedded is None:
-            embedded = encoder(batch)[ENCODER_OUT]
         advantages = call(heads[0], embedded)
         if advantages is None:
             advantages = heads[0](embedded)
@@ -156,6 +180,11 @@ class DefaultDQNTorchRLModule(TorchRLModule, DefaultDQNRLModule):
             QF_PROBS: probs,
             QF_PREDS: (parts[ATOMS] * probs).sum(-1),
         }
+
+
+def memory_of(outs: dict[str, Any]) -> dict[str, Any]:
+    """Return the memory after a pass, under its name; nothing of networks without memory."""
+    return {Columns.STATE_OUT: outs[Columns.STATE_OUT]} if Columns.STATE_OUT in outs else {}
 
 
 def is_plain_head(head: Any) -> bool:

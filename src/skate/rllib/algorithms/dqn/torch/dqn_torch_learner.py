@@ -50,6 +50,8 @@ class DQNTorchLearner(DQNLearner, TorchLearner):
     def compute_loss_for_module(
         self, *, module_id: str, config: Any, batch: dict[str, Any], fwd_out: dict[str, Any]
     ) -> Tensor:
+        if Columns.STATE_IN in batch:
+            batch, fwd_out = steps_of_sequences(batch, fwd_out, config.burn_in_len)
         actions = batch[Columns.ACTIONS].long().unsqueeze(-1)
         chosen_by = fwd_out[QF_NEXT_PREDS if config.double_q else QF_TARGET_NEXT_PREDS]
         best = chosen_by.argmax(-1, keepdim=True)
@@ -98,6 +100,29 @@ class DQNTorchLearner(DQNLearner, TorchLearner):
         }
         self._td_errors = {}
         return found
+
+
+def steps_of_sequences(
+    batch: dict[str, Any], fwd_out: dict[str, Any], burn_in_len: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the steps of padded sequences one after another, without those that only warm up the memory.
+
+    Args:
+        batch: Columns ``(B, T, ...)`` with the mask of steps.
+        fwd_out: What the module returned for them.
+        burn_in_len: Steps at the beginning of each sequence that the loss leaves out, if any others are left.
+    """
+    steps = batch[Columns.LOSS_MASK].bool()
+    warm = steps.clone()
+    warm[:, :burn_in_len] = False
+    chosen = warm if warm.any() else steps
+    names = [
+        name
+        for name, column in batch.items()
+        if torch.is_tensor(column) and column.shape[:2] == steps.shape and name != Columns.SEQ_LENS
+    ]
+    outs = {name: out if name == ATOMS else out[chosen] for name, out in fwd_out.items()}
+    return {name: batch[name][chosen] for name in names}, outs
 
 
 def discount_of(batch: dict[str, Any], gamma: float) -> Tensor:
