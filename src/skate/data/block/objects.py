@@ -12,7 +12,6 @@ import pyarrow as pa
 
 from skate import cloudpickle
 
-
 #: Environment variable that allows reading pickles from files and databases.
 TRUST = "RAY_DATA_AUTOLOAD_PICKLE_OBJECT_SCALAR"
 #: Types of columns whose values are unpickled when they are read.
