@@ -246,6 +246,9 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
         "skate.data.iteration.iterator": ("DataIterator", "DatasetIterator"),
     },
     "data.preprocessors.utils": "skate.data.preprocessors.hasher",
+    "data.util": {},
+    "data.util.data_batch_conversion": {"skate.data.block": ("BatchFormat",)},
+    "data.util.torch_inference": {"skate.data.steps.torch_inference": ("TorchInference",)},
     "data.stats": {"skate.data.dataset.summary": ("DatasetSummary",)},
     # train
     "train.collective.collectives": "skate.train.collective",

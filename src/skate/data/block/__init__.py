@@ -35,6 +35,9 @@ from skate.data.block.table import to_batch as to_batch
 #: The function argument of a dataset operation: a function, a generator function, or a class with callable instances.
 UserDefinedFunction = Callable[[Any], Any] | Callable[[Any], Iterator[Any]] | type
 
+#: A batch of rows: a pyarrow Table, a DataFrame, or a dict of arrays.
+DataBatch = Batch
+
 #: Classes with callable instances.
 CallableClass = type
 

@@ -141,5 +141,7 @@ def explain(error: BaseException, what: str, schema: pa.Schema | None) -> None:
         return
     text = what
     if schema is not None:
-        text += "; columns: " + ", ".join(f"{field.name}: {tensors.type_name(field.type)}" for field in schema)
+        text += "; columns: " + ", ".join(
+            f"{field.name}: {tensors.type_name(field.type)}" for field in schema
+        )
     error.add_note(text)
