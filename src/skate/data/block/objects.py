@@ -96,7 +96,7 @@ class _Plain(pickle.Unpickler):
 def _is_plain(column: pa.ChunkedArray) -> bool:
     """True if no pickle of the column names a class or function."""
     if not isinstance(column.type, pa.BaseExtensionType):
-        return column.null_count == len(column)
+        return bool(column.null_count == len(column))
     blobs = (blob for chunk in column.chunks for blob in chunk.storage.to_pylist() if blob is not None)
     try:
         for blob in blobs:
