@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from skate.data.block import concat, from_batch, from_rows, size_of
+from skate.data.block import Batch, concat, from_batch, from_rows, size_of
 from skate.data.source.ranges import RangeDatasource as Ranges
 
 
@@ -26,11 +26,11 @@ class DelegatingBlockBuilder:
             )
         self._rows.append(item)
 
-    def add_batch(self, batch: Any) -> None:
+    def add_batch(self, batch: Batch) -> None:
         """Add the rows of a batch: a dict of arrays, a DataFrame or a pyarrow Table."""
         self.add_block(batch)
 
-    def add_block(self, block: Any) -> None:
+    def add_block(self, block: Batch) -> None:
         """Add the rows of a block: a pyarrow Table or a DataFrame."""
         self._end_rows()
         self._blocks.append(from_batch(block))
@@ -77,6 +77,6 @@ class RangeDatasource(Ranges):
         )
 
 
-def is_null(value: Any) -> bool:
+def is_null(value: object) -> bool:
     """Return True for None and NaN."""
     return value is None or bool(value != value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from skate.data.catalog import DatabricksUnityCatalog, ReaderFormat, resolved
+from skate.data.catalog import Credentials, DatabricksUnityCatalog, ReaderFormat, resolved
 from skate.data.dataset import Dataset
 from skate.data.readers.read_options import Shuffle, dataset_of
 from skate.data.readers.tables import read_parquet
@@ -265,7 +265,7 @@ def read_databricks_tables(
     query: str | None = None,
     catalog: str | None = None,
     schema: str | None = None,
-    credential_provider: Any = None,
+    credential_provider: Credentials | None = None,
     parallelism: int = -1,
     num_cpus: float | None = None,
     num_gpus: float | None = None,
@@ -404,7 +404,7 @@ def read_unity_catalog(
     url: str | None = None,
     token: str | None = None,
     *,
-    credential_provider: Any = None,
+    credential_provider: Credentials | None = None,
     data_format: str | None = None,
     region: str | None = None,
     reader_kwargs: dict[str, Any] | None = None,

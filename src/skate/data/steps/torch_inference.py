@@ -11,6 +11,8 @@ from skate.data.collate_fn import is_tensor_batch_type
 from skate.data.iteration import tensors
 
 Batch = Any
+#: A torch tensor, or a list or dict of them.
+Tensors = Any
 
 
 class TorchInference:
@@ -65,11 +67,11 @@ class TorchInference:
                 )
         return found
 
-    def process_on_device(self, input_batch: Batch, collated_tensors: Any, collated_other: Any) -> Any:
+    def process_on_device(self, input_batch: Batch, collated_tensors: Tensors, collated_other: object) -> Any:
         """Return the tensors that the model makes of the tensors of `collate`, which are on the device."""
         raise NotImplementedError(f"`{type(self).__name__}` must implement `process_on_device`.")
 
-    def finalize(self, input_batch: Batch, output_tensors: Any, output_other: Any) -> Batch:
+    def finalize(self, input_batch: Batch, output_tensors: Tensors, output_other: object) -> Batch:
         """Return tensors as arrays, in the same dicts and lists. Raises TypeError for other values."""
         if output_other is not None:
             raise TypeError(
@@ -103,7 +105,7 @@ class TorchInference:
         return made, other
 
 
-def _each(value: Any, change: Callable[[Any], Any], joins: bool = False) -> Any:
+def _each(value: Tensors, change: Callable[[Any], Any], joins: bool = False) -> Any:
     """Change each tensor of a structure; with `joins`, a list of tensors as a value of a dict becomes one tensor."""
     if isinstance(value, Mapping):
         return {name: _joined(each, change) if joins else _each(each, change) for name, each in value.items()}
@@ -112,17 +114,17 @@ def _each(value: Any, change: Callable[[Any], Any], joins: bool = False) -> Any:
     return change(value)
 
 
-def _joined(value: Any, change: Callable[[Any], Any]) -> Any:
+def _joined(value: Tensors, change: Callable[[Any], Any]) -> Any:
     import torch  # imported only if used
 
     return change(torch.cat(list(value)) if isinstance(value, (list, tuple)) else value)
 
 
-def _arrays(value: Any) -> Any:
+def _arrays(value: Tensors) -> Any:
     """Return a structure of tensors as one of arrays."""
     import torch  # imported only if used
 
-    def array(tensor: Any) -> Any:
+    def array(tensor: object) -> Any:
         if not isinstance(tensor, torch.Tensor):
             raise TypeError(
                 f"the default finalize only supports tensors in dicts and lists, and got {type(tensor).__name__}: "

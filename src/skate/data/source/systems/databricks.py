@@ -14,6 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from skate.data.block.objects import refuse_pickles
+from skate.data.catalog import Credentials
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 from skate.data.source.files.file_groups import shared_out
 
@@ -59,7 +60,7 @@ class Warehouse:
         credentials: has `get_host()`, `get_token()` and `invalidate()`, which is called once if the token is refused.
     """
 
-    def __init__(self, credentials: Any) -> None:
+    def __init__(self, credentials: Credentials) -> None:
         self.credentials = credentials
         host = str(credentials.get_host())
         self.url = f"{host if '://' in host else f'https://{host}'}".rstrip("/") + "/api/2.0/sql/statements/"
@@ -106,7 +107,7 @@ class Warehouse:
 class DatabricksDatasource(Datasource):
     """Runs a query when it is made; each task reads some of the files of the answer."""
 
-    def __init__(self, statement: dict[str, Any], credentials: Any) -> None:
+    def __init__(self, statement: dict[str, Any], credentials: Credentials) -> None:
         self._warehouse = Warehouse(credentials)
         asked = {"wait_timeout": "0s", "disposition": "EXTERNAL_LINKS", "format": "ARROW_STREAM"}
         state = self._warehouse.run({**statement, **asked})
