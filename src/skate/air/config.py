@@ -20,7 +20,7 @@ MIN = "min"
 _DEPRECATED = "DEPRECATED"
 
 
-def check_storage_path(path: Any) -> None:
+def check_storage_path(path: object) -> None:
     """Raise TypeError if a `storage_path` is neither a path, a URL nor None."""
     if path is not None and not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"storage_path must be a path or a URL, got {path!r:.80}")

@@ -42,7 +42,7 @@ class DelegatingBlockBuilder:
 
     def num_rows(self) -> int:
         """Return the number of rows so far."""
-        return sum(block.num_rows for block in self._blocks) + len(self._rows)
+        return int(sum(block.num_rows for block in self._blocks)) + len(self._rows)
 
     def get_estimated_memory_usage(self) -> int:
         """Return the bytes of the rows so far."""

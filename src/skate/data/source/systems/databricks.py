@@ -123,10 +123,10 @@ class DatabricksDatasource(Datasource):
         return "DatabricksUC"
 
     def estimate_inmemory_data_size(self) -> int | None:
-        return sum(chunk["byte_count"] for chunk in self._chunks)
+        return int(sum(chunk["byte_count"] for chunk in self._chunks))
 
     def known_rows(self) -> int | None:
-        return sum(chunk["row_count"] for chunk in self._chunks)
+        return int(sum(chunk["row_count"] for chunk in self._chunks))
 
     def get_read_tasks(
         self, parallelism: int, per_task_row_limit: int | None = None, data_context: Any = None
