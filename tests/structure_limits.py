@@ -74,7 +74,7 @@ SHARE_OF_ANY: dict[str, int] = {
     "launcher": 1,
     "llm": 4,
     "node": 3,
-    "private_names": 9,
+    "private_names": 8,
     "rllib": 26,
     "runtime_env": 8,
     "serve": 13,

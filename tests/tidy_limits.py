@@ -63,6 +63,7 @@ MANY_PARAMETERS: dict[str, int] = {
     "src/skate/data/readers/recordings.py::read_mcap": 25,
     "src/skate/data/readers/recordings.py::read_videos": 24,
     "src/skate/data/readers/systems.py::read_clickhouse": 19,
+    "src/skate/data/readers/systems.py::read_databricks_tables": 20,
     "src/skate/data/readers/systems.py::read_delta": 21,
     "src/skate/data/readers/systems.py::read_delta_sharing_tables": 17,
     "src/skate/data/readers/systems.py::read_hudi": 17,

@@ -115,7 +115,10 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
         f"{_PRIVATE}.worker": ("StreamingObjectRefGenerator",),
     },
     "data._internal": {},
+    # programs of Ray's documentation
     "data._internal.datasource": {},
+    "data._internal.datasource.range_datasource": {f"{_PRIVATE}.block_sources": ("RangeDatasource",)},
+    "data._internal.delegating_block_builder": {f"{_PRIVATE}.block_sources": ("DelegatingBlockBuilder",)},
     "data._internal.datasource.webdataset_datasource": "skate.data.source.formats.webdataset",
     "data._internal.execution": {},
     "data._internal.execution.interfaces": {
@@ -125,7 +128,10 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
     },
     "data._internal.execution.interfaces.task_context": {"skate.data.source.datasink": ("TaskContext",)},
     # lance-ray
-    "data._internal.util": {f"{_PRIVATE}.library_names": ("_check_import", "call_with_retry")},
+    "data._internal.util": {
+        f"{_PRIVATE}.block_sources": ("is_null",),
+        f"{_PRIVATE}.library_names": ("_check_import", "call_with_retry"),
+    },
     # tests of programs for Serve
     "serve._private": {},
     "serve._private.client": {f"{_PRIVATE}.serve_client": ("ServeControllerClient",)},
@@ -247,6 +253,9 @@ TABLE: Mapping[str, str | Mapping[str, tuple[str, ...]]] = {
         "skate.data.iteration.iterator": ("DataIterator", "DatasetIterator"),
     },
     "data.preprocessors.utils": "skate.data.preprocessors.hasher",
+    "data.util": {},
+    "data.util.data_batch_conversion": {"skate.data.block": ("BatchFormat",)},
+    "data.util.torch_inference": {"skate.data.steps.torch_inference": ("TorchInference",)},
     "data.stats": {"skate.data.dataset.summary": ("DatasetSummary",)},
     # train
     "train.collective.collectives": "skate.train.collective",

@@ -37,8 +37,8 @@ _HOMES = {
     "skate.data.readers.memory": ("range", "from_items"),
     "skate.data.readers.recordings": ("read_audio", "read_lerobot", "read_mcap", "read_videos", "read_zarr"),
     "skate.data.readers.systems": (
-        "read_clickhouse", "read_delta", "read_delta_sharing_tables", "read_hudi", "read_iceberg", "read_kafka", "read_lance",
-        "read_mongo", "read_snowflake", "read_sql", "read_unity_catalog",
+        "read_clickhouse", "read_databricks_tables", "read_delta", "read_delta_sharing_tables", "read_hudi", "read_iceberg",
+        "read_kafka", "read_lance", "read_mongo", "read_snowflake", "read_sql", "read_unity_catalog",
     ),
     "skate.data.readers.tables": ("read_avro", "read_csv", "read_json", "read_orc", "read_parquet"),
     "skate.data.source.datasink": ("Datasink", "SaveMode"),

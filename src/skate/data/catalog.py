@@ -11,7 +11,7 @@ import urllib.parse
 import urllib.request
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 _TIMEOUT_SECONDS = 30
 
@@ -55,6 +55,19 @@ class Catalog(ABC):
         """Return where a table is and how to access it, for one reader."""
 
 
+class Credentials(Protocol):
+    """The access to a workspace."""
+
+    def get_host(self) -> str:
+        """Return the host."""
+
+    def get_token(self) -> str:
+        """Return an access token."""
+
+    def invalidate(self) -> None:
+        """Get another token: this one was refused."""
+
+
 class DatabricksUnityCatalog(Catalog):
     """Databricks' Unity Catalog, queried over its REST interface for a table's location and short-lived credentials.
 
@@ -73,7 +86,7 @@ class DatabricksUnityCatalog(Catalog):
         *,
         url: str | None = None,
         token: str | None = None,
-        credential_provider: Any = None,
+        credential_provider: Credentials | None = None,
         region: str | None = None,
     ) -> None:
         if credential_provider is None and not (url and token):

@@ -204,3 +204,9 @@ def test_a_preprocessor_without_a_transform_is_refused_at_once() -> None:
 def test_output_columns_are_as_many_as_columns() -> None:
     with pytest.raises(ValueError, match=r"The length of columns and output_columns must match\."):
         MinMaxScaler(["a", "b"], output_columns=["c"])
+
+
+def test_of_equally_frequent_categories_the_first_is_kept() -> None:
+    lists = ray.data.from_items([{"l": ["z", "a"]}, {"l": ["a"]}, {"l": ["b"]}])
+    encoder = MultiHotEncoder(["l"], max_categories={"l": 2}).fit(lists)
+    assert dict(encoder.stats_["unique_values(l)"]) == {"a": 0, "z": 1}

@@ -215,6 +215,9 @@ def test_refs_to_blocks() -> None:
     assert [batch.tolist() for batch in ray.get(dataset.to_numpy_refs(column="id"))] == [[0, 1, 2], [3, 4, 5]]
     bundles = list(dataset.iter_internal_ref_bundles())
     assert sum(bundle.num_rows() for bundle in bundles) == 6
+    entries = [entry for bundle in bundles for entry in bundle.blocks]
+    assert [ray.get(entry.ref).num_rows for entry in entries] == [3, 3]
+    assert [entry.metadata.num_rows for entry in entries] == [3, 3]
 
 
 def test_split() -> None:

@@ -347,4 +347,6 @@ def test_statistics_name_blocks_that_were_given() -> None:
 
 def test_the_format_of_tensors_is_the_type_of_their_columns() -> None:
     kind = rd.DataContext.get_current().arrow_fixed_shape_tensor_format.to_type()
-    assert isinstance(rd.range_tensor(2).schema().types[0], kind)
+    schema = rd.range_tensor(2, shape=(3, 2)).schema()
+    assert isinstance(schema.types[0], kind)
+    assert repr(schema) == "Column  Type\n------  ----\ndata    ArrowTensorTypeV2(shape=(3, 2), dtype=int64)"

@@ -7,6 +7,7 @@ import os
 import pathlib
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -314,3 +315,22 @@ def test_files_of_parquet_end_with_its_name(tmp_path: pathlib.Path) -> None:
     ten().repartition(1).write_parquet(str(tmp_path), filename_provider=NamedByUuid())
     (written,) = files(tmp_path)
     assert written.suffix == ".parquet" and ray.data.read_parquet(str(tmp_path)).count() == 10
+
+
+class NamedPictures(FilenameProvider):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__("first", file_format="png")
+
+    def get_filename_for_task(self, write_uuid: str, task_index: int) -> str:
+        return f"{self.dataset_uuid}-{task_index}.{self.file_format}"
+
+
+def test_names_of_rows_follow_from_the_name_of_their_task(tmp_path: pathlib.Path) -> None:
+    pictures = ray.data.from_items([{"image": np.zeros((2, 2, 3), np.uint8)} for _ in range(2)])
+    pictures.repartition(1).write_images(str(tmp_path), "image", filename_provider=NamedPictures())
+    assert [file.name for file in files(tmp_path)] == [f"first-0_000000_00000{row}.png" for row in range(2)]
+    plain = FilenameProvider("data", "csv")
+    assert plain.get_filename_for_task("write", 3) == "data_write_000003.csv"
+    ten().repartition(1).write_csv(str(tmp_path / "csv"))
+    (written,) = files(tmp_path / "csv")
+    assert written.name.endswith("_000000.csv")

@@ -69,7 +69,6 @@ ABSENT: dict[str, str] = {
     "ray.data.preprocessors.utils.make_post_processor": "the plan in which Ray's preprocessors keep what is to be learnt",
     "ray.data.preprocessors.utils.migrate_private_fields": "reads what older releases of Ray pickled",
     "ray.data.read_api.read_bigquery": "a service of others, with a library of its own",
-    "ray.data.read_api.read_databricks_tables": "a service of others; `read_unity_catalog` reads what it shares",
     "ray.exceptions.*.from_ray_exception": "the protobuf form of errors, between Ray's own processes",
     "ray.experimental.*RDTManager": "how Ray keeps tensors, which programs do not touch",
     "ray.experimental.*register_nixl_memory*": "NIXL: such tensors go through the object store, unregistered",

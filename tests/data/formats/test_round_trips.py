@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import io
+import pickle
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from hypothesis import strategies as st
 import skate.data as rd
 from skate import crc32c
 from skate.data.block import concat
+from skate.data.block.objects import PythonObjectType, refuse_pickles
+from skate.data.extensions import ArrowPythonObjectType
 from skate.data.source.formats import tf_example
 from skate.data.source.formats.json_writer import json_lines
 
@@ -187,6 +190,32 @@ def test_ragged_arrays_and_objects_survive_parquet(tmp_path: Path) -> None:
     found = rd.read_parquet(tmp_path).take_all()
     assert [row["o"] for row in found] == [row["o"] for row in rows]
     assert [row["a"].shape for row in found] == [(1, 2), (2, 2), (3, 2)]
+
+
+class _Runs:
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (self.path,)
+
+
+@pytest.mark.parametrize("kind", [PythonObjectType, ArrowPythonObjectType])
+def test_files_do_not_run_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any) -> None:
+    run = tmp_path / "it_ran"
+    pickled = pa.array([None, pickle.dumps(_Runs(run))], pa.large_binary())
+    bad = pa.table({"o": pa.ExtensionArray.from_storage(kind(), pickled), "n": [1, 2]})
+    (tmp_path / "p").mkdir()
+    pq.write_table(bad, tmp_path / "p" / "a.parquet")
+    with pytest.raises(ValueError, match=r"a\.parquet has columns of pickled .*'o'.*can execute any code"):
+        rd.read_parquet(tmp_path / "p").take_all()
+    assert rd.read_parquet(tmp_path / "p", columns=["n"]).count() == 2 and not run.exists()
+    within = pa.table({"o": pa.StructArray.from_arrays([bad["o"].combine_chunks()], ["inner"])})
+    with pytest.raises(ValueError, match="any code"):
+        refuse_pickles(within, "a table")
+    monkeypatch.setenv("RAY_DATA_AUTOLOAD_PICKLE_OBJECT_SCALAR", "1")
+    assert rd.read_parquet(tmp_path / "p").count() == 2
+    refuse_pickles(within, "a table")
 
 
 def test_images_written_and_read(tmp_path: Path) -> None:

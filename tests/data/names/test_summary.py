@@ -13,7 +13,7 @@ import pytest
 import skate.data
 from skate.data import DataContext
 from skate.data.aggregate import Count, Sum
-from skate.data.datatype import DataType
+from skate.data.datatype import DataType, TypeCategory
 
 ROWS = [
     {"age": 25, "pay": 50000.0, "name": "Ann", "day": datetime.date(2024, 1, 1), "on": True, "tags": ["a"]},
@@ -29,7 +29,7 @@ def test_each_type_has_its_statistics() -> None:
     age = frame["age"]
     assert (age["count"], age["min"], age["max"], age["mean"], age["missing_pct"]) == (4, 0, 30, 15, 0)
     assert age["zero_pct"] == 25
-    assert age["std"] == pytest.approx(statistics.stdev([25, 30, 0, 5]))
+    assert age["std"] == pytest.approx(statistics.pstdev([25, 30, 0, 5]))
     assert frame["pay"]["missing_pct"] == 25
     assert frame["pay"]["count"] == 4
     assert frame["name"]["approx_topk[0]"] == {"name": "Bob", "count": 2}
@@ -55,6 +55,11 @@ def test_other_aggregations_for_a_type() -> None:
     frame = ds.summary(override_dtype_agg_mapping=mapping).to_pandas().set_index("statistic")
     assert frame["age"].dropna().to_dict() == {"count": 4, "sum": 60}
     assert frame["pay"]["max"] == 60000
+    for category in (TypeCategory.TEMPORAL, "temporal"):
+        only = ds.summary(["day"], override_dtype_agg_mapping={category: lambda name: [Count(on=name)]})
+        assert list(only.get_column_stats("day")["statistic"]) == ["count"]
+    nulls = skate.data.from_items([{"none": None}]).summary(["none"])
+    assert list(nulls.get_column_stats("none")["statistic"]) == ["count"]
 
 
 def test_an_unknown_column_is_named_with_the_nearest() -> None:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from skate.data.block.accessor import Block as Block
 from skate.data.block.accessor import BlockAccessor as BlockAccessor
@@ -34,6 +36,20 @@ from skate.data.block.table import to_batch as to_batch
 
 #: The function argument of a dataset operation: a function, a generator function, or a class with callable instances.
 UserDefinedFunction = Callable[[Any], Any] | Callable[[Any], Iterator[Any]] | type
+
+#: Types of rows, of keys of groups, of states and of results of aggregations.
+T = TypeVar("T", contravariant=True)
+U = TypeVar("U", covariant=True)
+KeyType = TypeVar("KeyType")
+AggType = TypeVar("AggType")
+
+#: The columns of a block, a column of one, and a column of a batch.
+Schema = pa.Schema
+BlockColumn = pa.ChunkedArray | pa.Array
+BatchColumn = DataBatchColumn = Any
+
+#: A batch of rows: a pyarrow Table, a DataFrame, or a dict of arrays.
+DataBatch = Batch
 
 #: Classes with callable instances.
 CallableClass = type

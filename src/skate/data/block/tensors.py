@@ -62,6 +62,13 @@ def shape_of(kind: pa.DataType) -> tuple[int, ...] | None:
     return tuple(kind.shape) if isinstance(kind, pa.FixedShapeTensorType) else None
 
 
+def type_name(kind: pa.DataType) -> str:
+    """Name a type as schemas print it: columns of arrays of one shape by their shape."""
+    if isinstance(kind, pa.FixedShapeTensorType):
+        return f"ArrowTensorTypeV2(shape={tuple(kind.shape)}, dtype={kind.value_type})"
+    return str(kind)
+
+
 def from_ndarray(values: np.ndarray) -> pa.Array:
     """A column with one array a row from an array with one more dimension. Raises TypeError for types that
     Arrow lacks."""

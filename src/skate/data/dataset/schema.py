@@ -6,6 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from skate.data.block.tensors import type_name
+
 
 class Schema:
     """Names and types of columns.
@@ -37,7 +39,7 @@ class Schema:
         return hash(tuple(self.names))
 
     def __repr__(self) -> str:
-        cells = [("Column", "Type")] + [(field.name, str(field.type)) for field in self.base_schema]
+        cells = [("Column", "Type")] + [(field.name, type_name(field.type)) for field in self.base_schema]
         left = max(len(name) for name, _ in cells)
         cells.insert(1, ("------", "----"))
         return "\n".join(f"{name:<{left}}  {kind}".rstrip() for name, kind in cells)

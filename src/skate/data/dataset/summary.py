@@ -11,7 +11,7 @@ import pyarrow as pa
 from skate.data import aggregate as aggregates
 from skate.data.block.names import known
 from skate.data.dataset.base import DatasetBase
-from skate.data.datatype import DataType
+from skate.data.datatype import DataType, TypeCategory
 
 if TYPE_CHECKING:
     from skate.data.dataset.schema import Schema
@@ -63,17 +63,17 @@ class Summarizing(DatasetBase):
     def summary(
         self,
         columns: list[str] | None = None,
-        override_dtype_agg_mapping: Mapping[DataType, Aggregations] | None = None,
+        override_dtype_agg_mapping: Mapping[DataType | TypeCategory | str, Aggregations] | None = None,
     ) -> DatasetSummary:
         """Compute statistics of columns, chosen by type; runs the dataset once.
 
         Numbers and booleans: count, mean, min, max, std, approx_quantile (the median), missing_pct, zero_pct.
-        Times: count, min, max, missing_pct. All others: count, missing_pct, and approx_topk, the ten most
-        frequent values.
+        Times: count, min, max, missing_pct. Columns of nulls: count. All others: count, missing_pct, and approx_topk,
+        the ten most frequent values.
 
         Args:
             columns: the columns to include; all by default.
-            override_dtype_agg_mapping: other aggregations for a type, by a function of a column's name.
+            override_dtype_agg_mapping: other aggregations for a type or category, by a function of a column's name.
 
         Raises an error that is both a KeyError and a ValueError for an unknown column.
         """
@@ -96,12 +96,15 @@ class Summarizing(DatasetBase):
 
 
 def _aggregations(
-    name: str, kind: pa.DataType, override: Mapping[DataType, Aggregations]
+    name: str, kind: pa.DataType, override: Mapping[DataType | TypeCategory | str, Aggregations]
 ) -> list[aggregates.AggregateFnV2]:
+    dtype = DataType.from_arrow(kind)
     for overridden, make in override.items():
-        if overridden == DataType.from_arrow(kind):
+        if dtype == overridden if isinstance(overridden, DataType) else dtype.is_of(overridden):
             return make(name)
     counted: list[aggregates.AggregateFnV2] = [aggregates.Count(on=name, ignore_nulls=False)]
+    if pa.types.is_null(kind):
+        return counted
     missing = aggregates.MissingValuePercentage(on=name)
     is_number = (
         pa.types.is_integer(kind)
@@ -113,7 +116,7 @@ def _aggregations(
         ends = [aggregates.Min(on=name), aggregates.Max(on=name)]
         spread = [
             aggregates.Mean(on=name),
-            aggregates.Std(on=name),
+            aggregates.Std(on=name, ddof=0),
             aggregates.ApproximateQuantile(on=name, quantiles=[0.5]),
         ]
         return [*counted, *ends, *spread, missing, aggregates.ZeroPercentage(on=name)]

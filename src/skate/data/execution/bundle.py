@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
@@ -94,16 +94,23 @@ class Bundle:
         return f"<Bundle {self.rows} rows, {self.bytes} bytes, {'here' if self.here else 'ref'}>"
 
 
+class BlockEntry(NamedTuple):
+    """A ref to a block, with its metadata."""
+
+    ref: ObjectRef[pa.Table]
+    metadata: BlockMetadata
+
+
 class RefBundle:
     """Refs to blocks with the metadata of each, as `iter_internal_ref_bundles` yields them.
 
-    Attributes: blocks (pairs of a ref and a BlockMetadata), schema, owns_blocks.
+    Attributes: blocks (a `BlockEntry` each), schema, owns_blocks.
     """
 
     def __init__(
         self, blocks: Sequence[tuple[ObjectRef[pa.Table], BlockMetadata]], schema: pa.Schema | None = None
     ) -> None:
-        self.blocks = tuple(blocks)
+        self.blocks = tuple(BlockEntry(*entry) for entry in blocks)
         self.schema = schema
         self.owns_blocks = False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from skate.data.block.tensors import type_name
 from skate.data.plan import knowledge
 from skate.data.plan import operators as logical
 
@@ -26,7 +27,9 @@ def _source(plan: logical.Operator, kind: str, head: str) -> str:
     rows = knowledge.rows_of(plan)
     schema = knowledge.schema_of(plan)
     columns = (
-        "?" if schema is None else "{" + ", ".join(f"{field.name}: {field.type}" for field in schema) + "}"
+        "?"
+        if schema is None
+        else "{" + ", ".join(f"{field.name}: {type_name(field.type)}" for field in schema) + "}"
     )
     blocks = f"num_blocks={len(plan.bundles)}, " if isinstance(plan, logical.FromBlocks) else ""
     return f"{kind}({head}{blocks}num_rows={'?' if rows is None else rows}, schema={columns})"

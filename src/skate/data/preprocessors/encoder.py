@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -43,9 +44,9 @@ def fitted(
             raise ValueError(
                 f"column {name!r} has nulls, which are not a category; fill them first, for example with SimpleImputer"
             )
-        kept = [value for value in counts if value not in missing]
-        if most and name in most:
-            kept = sorted(kept, key=lambda value: (-counts[value], str(value)))[: most[name]]  # noqa: B023
+        kept = list(counts)
+        if most and name in most:  # of equally frequent ones the first
+            kept = [value for value, _ in Counter(counts).most_common(most[name])]
         try:
             found[name] = {value: at for at, value in enumerate(sorted(kept))}
         except TypeError as error:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from skate.data.block import columns, concat, from_batch, tensors
 from skate.data.block.foreign_tensors import without_foreign
+from skate.data.block.objects import refuse_pickles
 from skate.data.block.table import from_pandas as table_of_frame
 from skate.data.compute import Compute
 from skate.data.dataset import Dataset
@@ -189,7 +190,7 @@ def from_huggingface(
             f"You provided a Hugging Face DatasetDict with the splits {names}; pass one of them, such as dataset[{first!r}]"
         )
     if hasattr(dataset, "with_format") and hasattr(dataset, "num_rows"):
-        table = dataset.with_format("arrow")[:]
+        table = refuse_pickles(dataset.with_format("arrow")[:], "the dataset of Hugging Face")
         return _of_tables(
             "FromHuggingFace", [table.replace_schema_metadata(None)], None if blocks < 1 else blocks
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from skate.data.catalog import DatabricksUnityCatalog, ReaderFormat, resolved
+from skate.data.catalog import Credentials, DatabricksUnityCatalog, ReaderFormat, resolved
 from skate.data.dataset import Dataset
 from skate.data.readers.read_options import Shuffle, dataset_of
 from skate.data.readers.tables import read_parquet
@@ -258,6 +258,54 @@ def read_snowflake(
     return dataset_of(systems.sql.SQLDatasource(sql, connect, None, shard_keys, "HASH"), given)
 
 
+def read_databricks_tables(
+    *,
+    warehouse_id: str,
+    table: str | None = None,
+    query: str | None = None,
+    catalog: str | None = None,
+    schema: str | None = None,
+    credential_provider: Credentials | None = None,
+    parallelism: int = -1,
+    num_cpus: float | None = None,
+    num_gpus: float | None = None,
+    memory: float | None = None,
+    concurrency: int | None = None,
+    override_num_blocks: int | None = None,
+    label_selector: dict[str, str] | None = None,
+    fallback_strategy: list[dict[str, Any]] | None = None,
+    max_calls: int | None = None,
+    resources: dict[str, float] | None = None,
+    accelerator_type: str | None = None,
+    runtime_env: dict[str, Any] | None = None,
+    ray_remote_args: dict[str, Any] | None = None,
+) -> Dataset:
+    """Run a query in a Databricks SQL warehouse, and read the files of its answer.
+
+    Args:
+        warehouse_id: the warehouse that runs the query.
+        table: the table to read.
+        query: the query, instead of a table.
+        catalog, schema: where names in the query are looked up; by default where the warehouse does.
+        credential_provider: has `get_host()`, `get_token()` and `invalidate()`; by default the environment variables
+            DATABRICKS_HOST and DATABRICKS_TOKEN are used.
+
+    Raises ValueError unless there is either a table or a query, and RuntimeError if the query fails.
+    """
+    given = dict(locals())
+    if query is not None and table is not None:
+        raise ValueError("Only one of 'query' and 'table' arguments can be set.")
+    if not table and query is None:
+        raise ValueError("One of 'query' and 'table' arguments should be set.")
+    credentials = credential_provider or systems.databricks.EnvironmentCredentials()
+    statement = {
+        "statement": f"select * from {table}" if table else query,
+        "warehouse_id": warehouse_id,
+        **{name: value for name, value in (("catalog", catalog), ("schema", schema)) if value},
+    }
+    return dataset_of(systems.databricks.DatabricksDatasource(statement, credentials), given)
+
+
 def read_delta_sharing_tables(
     url: str,
     *,
@@ -356,7 +404,7 @@ def read_unity_catalog(
     url: str | None = None,
     token: str | None = None,
     *,
-    credential_provider: Any = None,
+    credential_provider: Credentials | None = None,
     data_format: str | None = None,
     region: str | None = None,
     reader_kwargs: dict[str, Any] | None = None,

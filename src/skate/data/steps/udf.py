@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from skate import cloudpickle
+from skate.data.block import tensors
 from skate.data.steps.retries import Retries
 
 #: Instances of callable classes in this process, by the class's pickled form: one for each actor.
@@ -140,5 +141,7 @@ def explain(error: BaseException, what: str, schema: pa.Schema | None) -> None:
         return
     text = what
     if schema is not None:
-        text += "; columns: " + ", ".join(f"{field.name}: {field.type}" for field in schema)
+        text += "; columns: " + ", ".join(
+            f"{field.name}: {tensors.type_name(field.type)}" for field in schema
+        )
     error.add_note(text)

@@ -55,7 +55,7 @@ class FileDatasink(Datasink[Any]):
         self.unresolved_path = path
         self.try_create_dir = try_create_dir
         self.open_stream_args = dict(open_stream_args or {})
-        self.own_names = filename_provider is None
+        self.own_names = filename_provider is None and dataset_uuid is None  # names begin with the write's id
         self.filename_provider = filename_provider or FilenameProvider(dataset_uuid, file_format)
         self.file_format = file_format
         try:
@@ -153,15 +153,9 @@ class FileDatasink(Datasink[Any]):
             write(file)
 
     def _name_of_block(self, block: Any, ctx: TaskContext, block_index: int) -> str:
-        provider = self.filename_provider
-        kind = type(provider)
-        by_task = kind.get_filename_for_task is not FilenameProvider.get_filename_for_task
-        if not by_task or kind.get_filename_for_block is not FilenameProvider.get_filename_for_block:
-            return provider.get_filename_for_block(block, self.write_uuid, ctx.task_idx, block_index)
-        # The provider names only the first file of a task: further files have their number before the extension.
-        name = provider.get_filename_for_task(self.write_uuid, ctx.task_idx)
-        stem, dot, extension = name.partition(".")
-        return name if not block_index else f"{stem}-{block_index}{dot}{extension}"
+        return self.filename_provider.get_filename_for_block(
+            block, self.write_uuid, ctx.task_idx, block_index
+        )
 
 
 class BlockBasedFileDatasink(FileDatasink):

@@ -13,6 +13,7 @@ import pyarrow.dataset as pads
 import pyarrow.parquet as pq
 
 from skate.data.block import tensors
+from skate.data.block.objects import refuse_pickles
 from skate.data.source.datasource import BlockMetadata, ReadTask
 from skate.data.source.files import streams
 from skate.data.source.files.file_groups import OPEN_COST, shared_out
@@ -413,7 +414,7 @@ class ParquetDatasource(FileBasedDatasource):
             table = table.append_column("row_hash", row_hashes(path, start, rows))
         if self._include_paths:
             table = table.append_column("path", pa.repeat(pa.scalar(path, pa.string()), table.num_rows))
-        return table.replace_schema_metadata(None) if table.schema.metadata else table
+        return refuse_pickles(table.replace_schema_metadata(None) if table.schema.metadata else table, path)
 
     def _chosen(self, table: pa.Table, rows: int) -> pa.Table:
         made: dict[str, Any] = {}

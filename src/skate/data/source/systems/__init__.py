@@ -6,6 +6,7 @@ from skate import lazy_loader
 
 _PARTS = (
     "clickhouse",
+    "databricks",
     "delta",
     "fragments",
     "iceberg",

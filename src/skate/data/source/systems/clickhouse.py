@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from skate.data.block import from_batch
+from skate.data.block.objects import refuse_pickles
 from skate.data.source.datasink import Datasink, TaskContext
 from skate.data.source.datasource import Datasource
 from skate.data.source.systems.warehouses import Calls
@@ -30,7 +31,7 @@ class ClickHouseQuery:
         try:
             with client.query_arrow_stream(query) as stream:
                 for part in stream:
-                    yield from_batch(part)
+                    yield refuse_pickles(from_batch(part), "the answer of ClickHouse")
         finally:
             client.close()
 

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skate.data.block.objects import refuse_pickles
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 from skate.data.source.files.file_groups import shared_out
 
@@ -98,4 +99,4 @@ class _Scan:
                 table = pa.Table.from_batches([batch])
                 if paths:
                     table = table.append_column("path", pa.repeat(pa.scalar(fragment.path), table.num_rows))
-                yield table
+                yield refuse_pickles(table, fragment.path)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from skate.data.block.objects import refuse_pickles
 from skate.data.source.datasink import Datasink, SaveMode, TaskContext, WriteResult
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 from skate.data.source.files.file_groups import shared_out
@@ -74,7 +75,7 @@ class _Fragments:
         fragments = [dataset.get_fragment(number) for number in self.ids]
         scanner = dataset.scanner(fragments=fragments, **options)
         for batch in scanner.to_batches():
-            yield pa.Table.from_batches([batch])
+            yield refuse_pickles(pa.Table.from_batches([batch]), uri)
 
 
 class LanceDatasink(Datasink[Any]):

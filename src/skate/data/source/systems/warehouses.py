@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from skate.data.block import concat, from_batch
+from skate.data.block.objects import refuse_pickles
 from skate.data.source.datasink import Datasink, TaskContext
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 from skate.installed import require
@@ -63,7 +64,7 @@ class HudiSlices:
         uri, options, paths = self.given
         reader = require("hudi", "read_hudi").HudiFileGroupReader(uri, options)
         for path in paths:
-            yield from_batch(reader.read_file_slice_by_base_file_path(path))
+            yield refuse_pickles(from_batch(reader.read_file_slice_by_base_file_path(path)), path)
 
 
 def hudi_source(uri: str, query_type: str, filters: Any, options: dict[str, str]) -> Datasource:
