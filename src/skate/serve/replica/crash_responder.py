@@ -21,7 +21,6 @@ import errno
 import gc
 import mmap
 import os
-import platform
 import signal
 import struct
 import sys
@@ -97,7 +96,7 @@ class CrashResponder:
     async def start(self) -> bool:
         """Start the second process. Return False if that is not possible here."""
         has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()
-        if sys.platform != "linux" or platform.machine() not in _CLONE or not has_gil:
+        if sys.platform != "linux" or os.uname().machine not in _CLONE or not has_gil:
             return False
         library = _Library()
         try:
@@ -120,7 +119,7 @@ class CrashResponder:
 
     def _clone(self, library: _Library, own: int) -> int:
         """Start the process. Signals are blocked in it, and its garbage is never collected."""
-        arguments = (_CLONE[platform.machine()], _CLONE_FILES, 0, 0, 0, 0)
+        arguments = (_CLONE[os.uname().machine], _CLONE_FILES, 0, 0, 0, 0)
         replica = os.getpid()
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         collects = gc.isenabled()
