@@ -21,6 +21,16 @@ def _drop(data: Any) -> None:
     """Discard data: nothing is sent after the last response."""
 
 
+def marking(write: Callable[[Any], None], marks: Marks, mark: int) -> Callable[[Any], None]:
+    """Return a function that takes the mark of a connection off, and writes. A closure is the fastest way to call one."""
+
+    def send(data: Any) -> None:
+        marks[mark] = 0
+        write(data)
+
+    return send
+
+
 class WriteBuffer:
     """The transport that a protocol writes to. Other attributes come from the real transport."""
 
@@ -66,7 +76,8 @@ class WriteBuffer:
         self._held: bytes | None = None
         self._lingers = 0.0
         #: The function that sends data. uvloop's transports themselves join writes of one loop iteration.
-        self.write = self._send if type(transport).__module__.startswith("uvloop") else self._join
+        joins = type(transport).__module__.startswith("uvloop")
+        self.write = marking(transport.write, marks, mark) if joins else self._join
         #: True while incoming data is discarded.
         self.discards = False
         #: True if data has arrived since the last check, while it is discarded.
@@ -100,11 +111,6 @@ class WriteBuffer:
         """Buffer the next write until more is written; with `soon`, at most until the next loop iteration."""
         self._hold_next = True
         self._soon = soon
-
-    def _send(self, data: Any) -> None:
-        """Send data."""
-        self._marks[self._mark] = 0
-        self._write(data)
 
     def _join(self, data: Any) -> None:
         """Send data, with the buffered data before it."""

@@ -31,7 +31,7 @@ from typing import Any, NoReturn
 #: Connections with descriptors below this number can be marked. The byte after them takes the marks of all others.
 CELLS = 1 << 16
 #: Where connections are marked; in a process without a responder, nobody reads it.
-Marks = MutableSequence[int] | mmap.mmap
+Marks = MutableSequence[int] | memoryview
 _READY, _STOPPED, _PORT = CELLS + 1, CELLS + 2, CELLS + 3
 _PAGE_BYTES = CELLS + 5
 _CLONE = {"x86_64": 56, "aarch64": 220}
@@ -82,7 +82,7 @@ class CrashResponder:
     def __init__(self, app: str, deployment: str, replica: str) -> None:
         self._replica = f"replica {replica!r} of deployment {deployment!r} in application {app!r}"
         #: One byte for each descriptor: 1 while a request on it has no response yet.
-        self.marks = mmap.mmap(-1, _PAGE_BYTES)
+        self.marks = memoryview(mmap.mmap(-1, _PAGE_BYTES))
         self.pid = 0
 
     def listens(self, port: int) -> None:
