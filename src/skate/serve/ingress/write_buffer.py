@@ -40,8 +40,6 @@ class WriteBuffer:
         "_hold_next",
         "_lingers",
         "_loop",
-        "_mark",
-        "_marks",
         "_soon",
         "_transport",
         "_unread_seconds",
@@ -62,14 +60,11 @@ class WriteBuffer:
         mark: int,
     ) -> None:
         self._transport = transport
-        #: The marks of connections whose request has no response yet, and this one's place among them.
-        self._marks = marks
-        self._mark = mark
         #: True if the client has sent, or is still to send, more of a request than was answered.
         self._ahead = ahead
         #: How long a client may leave the last response unread; None for no limit.
         self._unread_seconds = unread_seconds
-        self._write = transport.write
+        self._write = marking(transport.write, marks, mark)
         self._loop = loop
         self._hold_next = False
         self._soon = False
@@ -77,7 +72,7 @@ class WriteBuffer:
         self._lingers = 0.0
         #: The function that sends data. uvloop's transports themselves join writes of one loop iteration.
         joins = type(transport).__module__.startswith("uvloop")
-        self.write = marking(transport.write, marks, mark) if joins else self._join
+        self.write = self._write if joins else self._join
         #: True while incoming data is discarded.
         self.discards = False
         #: True if data has arrived since the last check, while it is discarded.
@@ -118,7 +113,6 @@ class WriteBuffer:
         if held is not None:
             if data:
                 self._held = None
-                self._marks[self._mark] = 0
                 self._write(held + data)
         elif self._hold_next:
             self._hold_next = False
@@ -126,7 +120,6 @@ class WriteBuffer:
             if self._soon:
                 self._loop.call_soon(self.flush)
         elif data:
-            self._marks[self._mark] = 0
             self._write(data)
 
     def flush(self) -> None:
@@ -134,7 +127,6 @@ class WriteBuffer:
         held = self._held
         if held is not None:
             self._held = None
-            self._marks[self._mark] = 0
             self._write(held)
 
     def linger(self, seconds: float = _LINGER_SECONDS) -> None:
