@@ -138,6 +138,8 @@ def test_what_a_library_has_under_way_is_not_told_of(script: Callable[..., Any])
     program = """
         import ray.data
         class Slow:
+            def __init__(self):
+                time.sleep(1.5)
             def __call__(self, batch):
                 time.sleep(1.5)  # longer than the patience of this test
                 return batch

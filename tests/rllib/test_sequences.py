@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
@@ -239,6 +240,51 @@ def test_a_module_that_returns_no_states_in_training_gives_the_same_batch() -> N
     learner.module["default_policy"].__class__ = StatesWhereActionsAreDrawn
     found = learner.make_batches([rollout_of(1, 17, 2)])["default_policy"]
     torch.testing.assert_close(found, expected)
+
+
+class EndsAfterThreeSteps(gym.Env[Any, Any]):
+    """Episodes of three steps, so that fragments of three steps end where episodes do."""
+
+    def __init__(self, config: Any = None) -> None:
+        self.observation_space = spaces.Box(-1.0, 1.0, (4,))
+        self.action_space = spaces.Discrete(2)
+        self.steps = 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self.steps = 0
+        return np.zeros(4, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return np.full(4, self.steps / 3, np.float32), 1.0, self.steps == 3, False, {}
+
+
+@pytest.mark.parametrize("lengths", [(3, 3), (2, 4)])
+def test_an_agents_memory_is_the_initial_one_if_a_fragment_ends_with_its_episode(
+    lengths: tuple[int, int],
+) -> None:
+    config = (
+        PPOConfig()
+        .environment(make_multi_agent(EndsAfterThreeSteps), env_config={"num_agents": 2})
+        .env_runners(
+            num_env_runners=0,
+            env_to_module_connector=lambda env, spaces, device: MeanStdFilter(multi_agent=True),
+        )
+        .multi_agent(policies={"p"}, policy_mapping_fn=lambda agent, episode, **kwargs: "p")
+        .rl_module(model_config={**SMALL, "use_lstm": True, "lstm_cell_size": 4})
+    )
+    algorithm = config.build_algo()
+    try:
+        runner = algorithm.env_runner
+        found = [runner.sample_rollout(length)["p"] for length in lengths]
+    finally:
+        algorithm.stop()
+    for rollout in found[1]:
+        assert rollout.state_in is not None
+        begins = len(rollout.valid) == 3  # the others are the rest of an episode
+        for network in rollout.state_in.values():
+            for value in network.values():
+                assert ((value == 0.0).all(axis=-1) == begins).all()
 
 
 @pytest.mark.parametrize("many", [False, True])

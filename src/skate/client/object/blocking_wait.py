@@ -139,7 +139,9 @@ class BlockingWait(Wait):
 
 def _is_under_way(reason: str) -> bool:
     """Return True if the reason is work in progress rather than a wait."""
-    return reason.startswith("runs on") or reason.endswith("its worker is being started")
+    if reason.startswith("runs on") or reason.endswith("its worker is being started"):
+        return True
+    return " has not started yet: starts on " in reason  # the constructor of an actor runs
 
 
 def id_of(thing: Any) -> bytes:

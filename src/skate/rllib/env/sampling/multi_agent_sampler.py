@@ -301,7 +301,7 @@ class MultiAgentSampler:
             if key[0] in running and key[1] in running[key[0]].agent_episodes
         }
         self.states = {
-            key: newest_state(running[key[0]].agent_episodes[key[1]])
+            key: newest_state(running[key[0]].agent_episodes[key[1]], self.states[key])
             for key in self.seen
             if key in self.states
         }
@@ -311,8 +311,10 @@ class MultiAgentSampler:
         }
 
 
-def newest_state(episode: SingleAgentEpisode) -> dict[str, np.ndarray]:
-    """Return the memory of a module after the newest step of an episode."""
+def newest_state(episode: SingleAgentEpisode, first: dict[str, Any]) -> dict[str, Any]:
+    """Return the memory of a module after the newest step of an episode, or `first` before any step."""
+    if Columns.STATE_OUT not in episode.extra_model_outputs:
+        return first
     state: dict[str, Any] = episode.get_extra_model_outputs(Columns.STATE_OUT, -1)
     return state
 
