@@ -5,9 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
+import numpy as np
+import pytest
+import torch
+
 from skate.rllib.algorithms.algorithm import Algorithm
 from skate.rllib.algorithms.dqn import DQNConfig
 from skate.rllib.algorithms.off_policy import updates_per_step
+from skate.rllib.algorithms.sac import SACConfig
+from skate.rllib.connectors.env_to_module import FrameStackingEnvToModule
+from skate.rllib.connectors.learner import FrameStackingLearner
+from skate.rllib.connectors.learner.learner_connector_pipeline import batches_of_episodes
+from skate.rllib.core.columns import Columns
+from skate.rllib.env.multi_agent_env import make_multi_agent
 from tests.rllib.test_ppo import digest
 
 
@@ -103,3 +114,94 @@ def test_a_callback_at_the_end_of_a_sample_changes_no_bit() -> None:
         digests.append(digest(algorithm))
         algorithm.stop()
     assert digests[0] == digests[1] and len(seen) == 50
+
+
+class Counting(gym.Env[Any, Any]):
+    """Observes the number of the step, from 1; episodes have seven steps."""
+
+    observation_space = gym.spaces.Box(0.0, 8.0, (1,), np.float32)
+    action_space = gym.spaces.Discrete(2)
+
+    def __init__(self, config: Any = None) -> None:
+        self.steps = 0
+
+    def _seen(self) -> np.ndarray:
+        return np.full(1, self.steps + 1, np.float32)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> Any:
+        self.steps = 0
+        return self._seen(), {}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return self._seen(), 1.0, self.steps == 7, False, {}
+
+
+@pytest.mark.parametrize("buffer", ["EpisodeReplayBuffer", "PrioritizedEpisodeReplayBuffer"])
+@pytest.mark.parametrize(("agents", "n_step", "frames"), [(0, 1, 3), (0, (1, 4), 4), (2, 3, 2), (0, 2, 1)])
+def test_observations_are_stacked_in_the_learner(agents: int, n_step: Any, frames: int, buffer: str) -> None:
+    many = bool(agents)
+    config = (
+        DQNConfig()
+        .environment(make_multi_agent(Counting) if many else Counting, env_config={"num_agents": agents})
+        .env_runners(
+            rollout_fragment_length=5,
+            env_to_module_connector=lambda env, spaces, device: FrameStackingEnvToModule(
+                num_frames=frames, multi_agent=many
+            ),
+        )
+        .training(
+            learner_connector=lambda observations, actions: FrameStackingLearner(
+                num_frames=frames, multi_agent=many
+            ),
+            replay_buffer_config={"type": f"MultiAgent{buffer}" if many else buffer, "capacity": 60},
+            n_step=n_step,
+            num_steps_sampled_before_learning_starts=20,
+            train_batch_size_per_learner=16,
+        )
+        .reporting(min_sample_timesteps_per_iteration=60)
+        .debugging(seed=1)
+        .rl_module(model_config={"fcnet_hiddens": [4]})
+    )
+    if many:
+        config.multi_agent(policies={"p"}, policy_mapping_fn=lambda agent, episode, **kwargs: "p")
+    algorithm = config.build_algo()
+    try:
+        result = algorithm.train()
+        drawn = algorithm.local_replay_buffer.sample(
+            num_items=64, n_step=n_step, lookback=frames, to_numpy=True, sample_episodes=True
+        )
+        learner = algorithm.learner_group._learner
+        (batch,) = batches_of_episodes(learner._learner_connector, learner.module, drawn).values()
+    finally:
+        algorithm.stop()
+    assert all(np.isfinite(each["total_loss"]) for key, each in result["learners"].items() if key[0] != "_")
+    now = batch[Columns.OBS][:, -1]
+    after = now + batch["n_step"]
+    assert {1.0, 2.0, 3.0, 4.0} <= set(now.tolist())
+    back = torch.arange(frames - 1, -1, -1)
+    for newest, column in ((now, Columns.OBS), (after, Columns.NEXT_OBS)):
+        # The first observation is 1, and there is nothing but zeros before it.
+        assert torch.equal(batch[column], (newest[:, None] - back).clamp(min=0.0))
+
+
+def test_sac_learns_from_observations_stacked_in_the_learner() -> None:
+    config = (
+        SACConfig()
+        .environment("Pendulum-v1")
+        .env_runners(
+            env_to_module_connector=lambda env, spaces, device: FrameStackingEnvToModule(num_frames=3)
+        )
+        .training(
+            learner_connector=lambda observations, actions: FrameStackingLearner(num_frames=3),
+            num_steps_sampled_before_learning_starts=8,
+            train_batch_size_per_learner=8,
+        )
+        .reporting(min_sample_timesteps_per_iteration=12)
+        .rl_module(model_config={"fcnet_hiddens": [4], "head_fcnet_hiddens": [4]})
+    )
+    algorithm = config.build_algo()
+    try:
+        assert np.isfinite(algorithm.train()["learners"]["default_policy"]["total_loss"])
+    finally:
+        algorithm.stop()

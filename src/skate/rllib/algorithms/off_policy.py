@@ -67,8 +67,10 @@ class OffPolicyAlgorithm(Algorithm):
 
         super().setup(config)
         self.local_replay_buffer = make_replay_buffer(config)
-        self._sequences = self._sequence_settings()
-        self._on_episodes = self.needs_episodes or bool(self._sequences)
+        self._episode_options = self._sequence_settings()
+        self._on_episodes = self.needs_episodes or bool(self._episode_options)
+        if (lookback := self.learner_group.num_steps_back) > 1:
+            self._episode_options["lookback"] = lookback
 
     def _sequence_settings(self) -> dict[str, Any]:
         """Return the arguments with which a buffer draws sequences for a module with memory; none without memory.
@@ -178,7 +180,7 @@ class OffPolicyAlgorithm(Algorithm):
                 beta=config.replay_buffer_config.get("beta", 0.4),
                 sample_episodes=as_episodes,
                 to_numpy=as_episodes,
-                **self._sequences,
+                **self._episode_options,
                 **which,
             )
         with metrics.log_time((TIMERS, LEARNER_UPDATE_TIMER)):

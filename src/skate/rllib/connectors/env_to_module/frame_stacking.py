@@ -9,6 +9,10 @@ import numpy as np
 
 from skate.rllib.connectors.env_to_module.observation_preprocessor import PerAgentObservations
 from skate.rllib.core.columns import Columns
+from skate.rllib.utils.replay_buffers.episode_steps import OBSERVATIONS_BEFORE_LAST
+
+#: The entry of a learner pipeline's shared data with the function that stacks the observations after steps.
+STACKED_NEXT_OBSERVATIONS = "stacked_next_observations"
 
 
 class FrameStackingEnvToModule(PerAgentObservations):
@@ -42,6 +46,15 @@ class FrameStackingEnvToModule(PerAgentObservations):
         """The number of steps that chunks of episodes have to remember."""
         return self.num_frames
 
+    def recompute_output_observation_space(
+        self, input_observation_space: gym.Space[Any], input_action_space: gym.Space[Any]
+    ) -> gym.Space[Any] | None:
+        if self.as_learner_connector:
+            return (
+                input_observation_space  # a learner's space is that of its modules, which is stacked already
+            )
+        return super().recompute_output_observation_space(input_observation_space, input_action_space)
+
     def output_space(
         self, observations: gym.Space[Any], actions: gym.Space[Any] | None, agent_id: Any = None
     ) -> gym.Space[Any]:
@@ -64,17 +77,32 @@ class FrameStackingEnvToModule(PerAgentObservations):
             for episode in self.single_agent_episode_iterator(episodes):
                 self.add_batch_item(batch, Columns.OBS, self.preprocess(None, episode), episode)
             return batch
+        if (shared := kwargs.get("shared_data")) is not None:
+            shared[STACKED_NEXT_OBSERVATIONS] = self.stacked_next_observations
         for episode in self.single_agent_episode_iterator(episodes, agents_that_stepped_only=False):
-            size = len(episode)
-            if not size:
-                continue
-            padded = episode.get_observations(
-                slice(1 - self.num_frames, size), neg_index_as_lookback=True, fill=0.0
-            )
-            frames = np.stack([np.asarray(frame) for frame in padded])
-            stacked = np.concatenate([frames[at : at + size] for at in range(self.num_frames)], axis=-1)
-            self.add_n_batch_items(batch, Columns.OBS, stacked, size, episode)
+            if size := len(episode):
+                self.add_n_batch_items(batch, Columns.OBS, self._stacked(episode, 0), size, episode)
         return batch
+
+    def stacked_next_observations(self, episode: Any) -> np.ndarray:
+        """Return the stacked observations after each step of an episode."""
+        before = episode.custom_data.get(OBSERVATIONS_BEFORE_LAST)
+        if before is None:
+            return self._stacked(episode, 1)
+        # The step stands for several; what lies between its two observations is not among its observations.
+        last = np.asarray(episode.get_observations(-1))
+        frames = [*before, last][-self.num_frames :]
+        frames = [np.zeros_like(last)] * (self.num_frames - len(frames)) + frames
+        return np.concatenate(frames, axis=-1)[None]
+
+    def _stacked(self, episode: Any, first: int) -> np.ndarray:
+        """Return a stack for each step, of its observation or of the next one, as `first` is 0 or 1."""
+        size = len(episode)
+        padded = episode.get_observations(
+            slice(first + 1 - self.num_frames, first + size), neg_index_as_lookback=True, fill=0.0
+        )
+        frames = np.stack([np.asarray(frame) for frame in padded])
+        return np.concatenate([frames[at : at + size] for at in range(self.num_frames)], axis=-1)
 
 
 FrameStacking = FrameStackingEnvToModule

@@ -139,6 +139,13 @@ class Learner(Optimizers, Checkpointable):
             self._default_connectors = [type(each) for each in made.connectors]
         return [type(each) for each in self._learner_connector.connectors] != self._default_connectors
 
+    @property
+    def num_steps_back(self) -> int:
+        """The number of steps before their own that episodes have to remember for the connectors."""
+        return max(
+            (getattr(each, "num_steps_back", 0) for each in self._learner_connector.connectors), default=0
+        )
+
     def config_of(self, module_id: str) -> Any:
         """Return the config with the overrides of a module."""
         overrides = getattr(self.config, "get_config_for_module", None)

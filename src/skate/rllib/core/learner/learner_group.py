@@ -221,6 +221,11 @@ class LearnerGroup(Checkpointable):
         """True if the learners have connectors besides the default ones, so that they have to be given episodes."""
         return bool(self._learner.has_own_connectors)
 
+    @property
+    def num_steps_back(self) -> int:
+        """The number of steps before their own that episodes have to remember for the learners' connectors."""
+        return int(self._learner.num_steps_back)
+
     def foreach_learner(self, func: Callable[..., Any] | str, **kwargs: Any) -> list[Any]:
         """Call a function with every learner, or a method by its name.
 

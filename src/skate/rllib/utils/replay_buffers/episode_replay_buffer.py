@@ -206,7 +206,7 @@ class EpisodeReplayBuffer:
             sample_episodes: Return an episode of one step for each row, which learners take as well. Default: False,
                 and True of a prioritized buffer to which episodes were added.
             to_numpy: Let these episodes hold arrays.
-            lookback: Steps before such an episode that it remembers, as far as there are any.
+            lookback: Steps before such an episode that it remembers, if there are any. For episodes of one step, 1 is none.
             min_batch_length_T: The least steps of such an episode, if the one that it is of has as many.
             **kwargs: ``include_infos`` and ``include_extra_model_outputs``, of a buffer to which episodes were added.
                 Others are taken for compatibility if they are false.
@@ -223,8 +223,8 @@ class EpisodeReplayBuffer:
         as_episodes = self._draws_episodes if sample_episodes is None else sample_episodes
         in_sequences = self._store is not None and not self._draws_episodes
         of_fragments = {"include_infos": infos, "include_extra_model_outputs": outputs}
-        of_steps = {"lookback": lookback > 1}
-        options = kwargs | (of_fragments if self._store is None else {}) | ({} if in_sequences else of_steps)
+        of_episodes = {"lookback": lookback > 1 and not (as_episodes and self._store is not None)}
+        options = kwargs | (of_fragments if self._store is None else {}) | of_episodes
         self._refuse(options, None if in_sequences else batch_length_T)
         count = self._count(num_items, batch_size_B)
         if self._store is None:
@@ -236,7 +236,7 @@ class EpisodeReplayBuffer:
             self._store.modules(), count, n_step, gamma, beta, as_episodes and self._draws_episodes
         )
         if as_episodes:
-            return list(self._store.episodes(rows, infos, outputs, to_numpy))
+            return list(self._store.episodes(rows, infos, outputs, to_numpy, lookback if lookback > 1 else 0))
         return {module_id: columns_of(columns, infos, outputs) for module_id, columns in rows.items()}
 
     def _fragment_rows(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,8 @@ from skate.rllib.utils.replay_buffers.step_columns import DONE, NEXT_INFOS
 #: Columns of the steps of the environment at which an agent acted and got its next observation.
 ENV_TIME = "env_t"
 NEXT_ENV_TIME = "next_env_t"
+#: The entry of an episode's custom data with the observations before its last one, if its step stands for several.
+OBSERVATIONS_BEFORE_LAST = "observations_before_last"
 #: Columns that are no outputs of a module.
 NOT_OUTPUTS = frozenset(
     (
@@ -116,9 +118,18 @@ def any_column(values: Any) -> np.ndarray:
 
 
 def drawn_episode(
-    rows: dict[str, np.ndarray], row: int, lane: AgentLane, outputs: Sequence[str], infos: bool
+    rows: dict[str, np.ndarray],
+    row: int,
+    lane: AgentLane,
+    outputs: Sequence[str],
+    infos: bool,
+    columns: Mapping[str, np.ndarray] | None = None,
+    lookback: int = 0,
 ) -> SingleAgentEpisode:
     """Return a row that was drawn as an episode of one step.
+
+    If the step stands for several, those between its two observations are no steps of the episode. Their observations
+    are in its custom data, for connectors that stack observations.
 
     Args:
         rows: Columns of windows.
@@ -126,16 +137,31 @@ def drawn_episode(
         lane: The agent's lane.
         outputs: Names of the outputs of the module that it gets.
         infos: True if it gets infos.
+        columns: The columns of all steps; needed for a lookback.
+        lookback: The most steps before it that the episode remembers.
     """
-    return SingleAgentEpisode(
+    start = int(rows[TIME][row])
+    before = np.asarray(lane.places[max(0, start - lookback) : start], np.int64)
+    held = {} if columns is None else columns
+
+    def items(name: str) -> list[Any]:
+        return [*held[name][before], rows[name][row]] if len(before) else [rows[name][row]]
+
+    made = SingleAgentEpisode(
         **lane.like,
-        observations=[rows[Columns.OBS][row], rows[Columns.NEXT_OBS][row]],
-        infos=[rows[Columns.INFOS][row] or {}, rows[NEXT_INFOS][row] or {}] if infos else None,
-        actions=[rows[Columns.ACTIONS][row]],
-        rewards=[float(rows[Columns.REWARDS][row])],
+        observations=[*items(Columns.OBS), rows[Columns.NEXT_OBS][row]],
+        infos=[each or {} for each in (*items(Columns.INFOS), rows[NEXT_INFOS][row])] if infos else None,
+        actions=items(Columns.ACTIONS),
+        rewards=[float(reward) for reward in items(Columns.REWARDS)],
         terminated=bool(rows[Columns.TERMINATEDS][row]),
         truncated=bool(rows[Columns.TRUNCATEDS][row]),
-        extra_model_outputs={name: [rows[name][row]] for name in (*outputs, "n_step", "weights")},
-        len_lookback_buffer=0,
-        t_started=int(rows[TIME][row]),
+        extra_model_outputs={name: items(name) for name in outputs}
+        | {name: [1.0] * len(before) + [rows[name][row]] for name in ("n_step", "weights")},
+        len_lookback_buffer=len(before),
+        t_started=start,
     )
+    end = start + int(rows["n_step"][row])
+    if lookback and end > start + 1:
+        between = np.asarray(lane.places[max(0, end - lookback) : end], np.int64)
+        made.custom_data[OBSERVATIONS_BEFORE_LAST] = held[Columns.OBS][between]
+    return made

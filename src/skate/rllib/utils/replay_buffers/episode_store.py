@@ -133,7 +133,12 @@ class EpisodeStore:
         return found
 
     def episodes(
-        self, rows: Mapping[str, dict[str, np.ndarray]], infos: bool, outputs: bool, to_numpy: bool
+        self,
+        rows: Mapping[str, dict[str, np.ndarray]],
+        infos: bool,
+        outputs: bool,
+        to_numpy: bool,
+        lookback: int = 0,
     ) -> Iterator[SingleAgentEpisode]:
         """Yield an episode of one step for each row.
 
@@ -142,12 +147,15 @@ class EpisodeStore:
             infos: True to add infos.
             outputs: True to add the outputs of the modules.
             to_numpy: True for episodes that hold arrays.
+            lookback: The most steps before its own that each episode remembers.
         """
-        for columns in rows.values():
+        for module_id, columns in rows.items():
+            held = self.pools[module_id].columns
             names = [name for name in columns if name not in NOT_OUTPUTS] if outputs else []
             has_infos = infos and Columns.INFOS in columns
             for row, number in enumerate(columns[LANE].tolist()):
-                made = drawn_episode(columns, row, self.book.lanes[number], names, has_infos)
+                lane = self.book.lanes[number]
+                made = drawn_episode(columns, row, lane, names, has_infos, held, lookback)
                 yield made.to_numpy() if to_numpy else made
 
     def get_state(self) -> dict[str, Any]:

@@ -94,8 +94,8 @@ class MultiAgentEpisodeReplayBuffer(EpisodeReplayBuffer):
             replay_mode: ``"independent"`` draws for each module by itself, ``"synchronized"`` steps of the environment,
                 with all agents that acted then.
             modules_to_sample: Ids of the modules. Default: all that have steps.
-            options: ``beta``, as of :meth:`EpisodeReplayBuffer.sample`; ``sample_episodes=False`` for columns by module
-                id; ``to_numpy=True`` for episodes that hold arrays.
+            options: ``beta`` and ``lookback``, as of :meth:`EpisodeReplayBuffer.sample`; ``sample_episodes=False`` for
+                columns by module id; ``to_numpy=True`` for episodes that hold arrays.
 
         Returns:
             An episode of one step for each row, with ``"weights"`` and ``"n_step"`` among its extra model outputs. In
@@ -120,7 +120,9 @@ class MultiAgentEpisodeReplayBuffer(EpisodeReplayBuffer):
             as_episodes = options.get("sample_episodes", True)
             rows = self._rows(wanted, count, n_step, gamma, options.get("beta") or 0.0, as_episodes)
             if as_episodes:
-                return list(store.episodes(rows, infos, outputs, bool(options.get("to_numpy"))))
+                lookback = options.get("lookback", 1)
+                to_numpy = bool(options.get("to_numpy"))
+                return list(store.episodes(rows, infos, outputs, to_numpy, lookback if lookback > 1 else 0))
         return {module_id: columns_of(columns, infos, outputs) for module_id, columns in rows.items()}
 
     def _wanted(self, asked: Collection[str] | None) -> list[str]:
