@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from ray.data import ActorPoolStrategy
 from ray.data.datatype import DataType
 from ray.data.expressions import col, udf
 from ray.exceptions import RayTaskError, UserCodeException
+
+from tests.conformance.waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("cluster")
 
@@ -108,21 +111,27 @@ def test_groups_with_options_of_their_tasks() -> None:
 # -- little data, slow functions
 
 
-class Slow:
+class Meeting:
+    """Returns a batch once two actors have been given one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        time.sleep(0.1)  # the work under test is slow
+        (self.folder / str(os.getpid())).touch()
+        wait_for(lambda: len(list(self.folder.iterdir())) == 2, 60.0, "a batch in the other actor")
         return {
             "pid": np.full(len(batch["id"]), os.getpid()),
             "rows": np.full(len(batch["id"]), len(batch["id"])),
         }
 
 
-def test_a_pool_is_filled_by_little_data() -> None:
+def test_a_pool_is_filled_by_little_data(tmp_path: Path) -> None:
     pool = ActorPoolStrategy(size=2)
     found = (
         ray.data.range(40, override_num_blocks=1)
         .repartition(4)
-        .map_batches(Slow, batch_size=10, compute=pool, num_cpus=0.5)
+        .map_batches(Meeting, fn_constructor_args=[tmp_path], batch_size=10, compute=pool, num_cpus=0.5)
     )
     rows = found.take_all()
     assert len({row["pid"] for row in rows}) == 2
