@@ -25,8 +25,9 @@ import pytest
 
 from tests.quick import is_quick
 
-# The same examples in every run: a change is judged by what it changes. New ones come from raising max_examples.
-hypothesis.settings.register_profile("fixed", derandomize=True)
+# The same examples in every run: a change is judged by what it changes. New ones come from raising max_examples. No
+# example has a deadline: a loaded machine is no failure.
+hypothesis.settings.register_profile("fixed", derandomize=True, deadline=None)
 hypothesis.settings.load_profile("fixed")
 
 # A shell without job control has its background jobs ignore Ctrl-C, and so would every process that a test starts.

@@ -19,7 +19,7 @@ from ray.data.datatype import DataType
 from ray.data.expressions import col, udf
 from ray.exceptions import RayTaskError, UserCodeException
 
-from tests.conformance.waiting import wait_for
+from waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("cluster")
 

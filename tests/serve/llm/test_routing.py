@@ -19,6 +19,9 @@ from skate.serve.llm import LLMConfig, LLMServer, build_openai_app
 from skate.serve.llm.request_router import PrefixCacheAffinityRouter
 from tests.llm import tiny
 
+#: The first test waits for four replicas, each of which loads torch.
+pytestmark = pytest.mark.timeout(300)
+
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 KEY = "sesame-1"
 TOPICS = [letter * 100 for letter in "abcdef"]
