@@ -301,7 +301,9 @@ def _workers(parts: list[Row]) -> list[Row]:
     known = set()
     for part in parts:
         for worker in part.get("workers", ()):
-            if worker["pid"]:
+            if worker.get("driver"):
+                rows.append({**_worker(part, worker), "worker_type": "DRIVER"})
+            elif worker["pid"]:
                 known.add((part["node"], worker["pid"]))
                 rows.append(_worker(part, worker))
     for part in parts:
