@@ -148,6 +148,19 @@ class TestBesideRealRay:
         run = python("from skate import compat; compat.install(); import ray.autoscaler_v7", path=place)
         assert "Skate has no ray.autoscaler_v7" in run.stderr
 
+    @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
+    def test_processes_that_multiprocessing_starts_find_skate(self, method: str, place: str) -> None:
+        code = f"""
+        from multiprocessing import get_context
+        from skate import compat
+
+        compat.install()
+        with get_context({method!r}).Pool(1) as pool:
+            print(pool.apply(eval, ("__import__('ray.util').util.__name__",)))
+        """
+        run = python(code, path=place)
+        assert run.stdout.strip() == "skate.util", run.stderr
+
     def test_real_ray_comes_back_after_uninstalling(self, place: str) -> None:
         code = """
         from skate import compat

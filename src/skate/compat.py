@@ -32,13 +32,17 @@ ENVIRONMENT_VARIABLE = "SKATE_COMPAT"
 
 # Skate's internal packages. Ray has no public modules of these names, so no `ray.` name may resolve to them.
 _ENGINE = frozenset({
-    "__main__", "client", "command", "compat", "core", "crc32c", "fabric", "import_paths", "installed", "lazy_loader", "node",
-    "private_names", "procfs", "protocol", "resources", "simulation", "version", "wire", "worker",
+    "__main__", "aliased", "client", "command", "compat", "core", "crc32c", "fabric", "import_paths", "installed",
+    "lazy_loader", "node", "private_names", "procfs", "protocol", "resources", "simulation", "version", "wire", "worker",
 })  # fmt: skip
 
 
+#: The folder on ``sys.path`` where processes that `multiprocessing` spawns find ``ray``; they inherit that list.
+_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "aliased")
+
+
 def install() -> None:
-    """Make ``import ray`` mean Skate in this process, and in workers that it starts from now on.
+    """Make ``import ray`` mean Skate in this process, in workers, and in processes that `multiprocessing` starts from now on.
 
     A second call has no effect. Ray may be installed beside Skate, and is not changed.
 
@@ -56,6 +60,8 @@ def install() -> None:
     if _alias not in sys.meta_path:
         sys.meta_path.insert(0, _alias)
         sys.meta_path.append(_missing)
+    if _FOLDER not in sys.path:
+        sys.path.insert(1, _FOLDER)  # behind the program's own folder, before any installed copy of Ray
     os.environ[ENVIRONMENT_VARIABLE] = "1"
 
 
@@ -67,6 +73,8 @@ def uninstall() -> None:
     if _alias in sys.meta_path:
         sys.meta_path.remove(_alias)
         sys.meta_path.remove(_missing)
+    if _FOLDER in sys.path:
+        sys.path.remove(_FOLDER)
     for name, module in _aliases.items():
         if sys.modules.get(name) is module:
             del sys.modules[name]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import skate as ray
-from skate.exceptions import GetTimeoutError, RayTaskError, TaskCancelledError
+from skate.exceptions import ActorDiedError, GetTimeoutError, RayTaskError, TaskCancelledError
 
 
 @pytest.fixture(autouse=True)
@@ -157,3 +157,29 @@ def test_everything_ends_with_shutdown() -> None:
     deadline = time.monotonic() + 5
     while any(t.name.startswith("skate-") for t in threading.enumerate()):
         assert time.monotonic() < deadline, "a thread of the session lives on"
+
+
+def test_constructor_may_be_a_coroutine_function() -> None:
+    @ray.remote
+    class Patient:
+        async def __init__(self, other: Any) -> None:
+            await asyncio.sleep(0.001)
+            self.value = await other.nap.remote(0.001)
+
+        def read(self) -> Any:
+            return self.value
+
+    assert ray.get(Patient.remote(Mailbox.remote()).read.remote()) == "rested"
+
+
+def test_error_of_a_coroutine_constructor_reaches_the_calls() -> None:
+    @ray.remote
+    class Fails:
+        async def __init__(self) -> None:
+            await asyncio.sleep(0)
+            raise ValueError("it cannot start")
+
+        def read(self) -> None: ...
+
+    with pytest.raises(ActorDiedError, match="it cannot start"):
+        ray.get(Fails.remote().read.remote())

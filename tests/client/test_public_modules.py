@@ -197,5 +197,7 @@ def test_a_coroutine_function_is_no_task() -> None:
     async def later() -> None: ...
 
     for decorate in (ray.remote, ray.remote(num_cpus=1)):
-        with pytest.raises(ValueError, match=r"later.* is an `async def`.*asyncio\.run"):
+        with pytest.raises(
+            ValueError, match=r"'async def' should not be used for remote tasks.*later is one.*asyncio\.run"
+        ):
             decorate(later)

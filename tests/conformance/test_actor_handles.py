@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import typing
 from typing import Any
 
 import pytest
@@ -138,3 +139,13 @@ def test_core_28_current_actor_is_a_handle_to_itself() -> None:
 
     actor = Me.remote()
     assert ray.get(ray.get(actor.myself.remote()).read.remote()) == 3
+
+
+def test_annotations_name_the_class_of_an_actor() -> None:
+    from ray.actor import ActorClass, ActorHandle, ActorProxy
+
+    class Named:
+        pass
+
+    assert typing.get_args(ActorHandle[Named]) == typing.get_args(ActorClass[Named]) == (Named,)
+    assert typing.get_args(ActorProxy[Named])[1] == type[Named]

@@ -218,3 +218,45 @@ def test_core_23_a_killed_process_counts_as_a_crash() -> None:
     os.kill(pid, 9)
     gone(pid)
     assert answers(lambda: actor.pid.remote()) != pid
+
+
+def test_calls_sent_before_a_crash_fail_with_the_one_that_ran(gate: Any) -> None:
+    actor = mortal_class().options(max_restarts=1).remote()
+    pid = ray.get(actor.pid.remote())
+    started = gate("started")
+    sent = [actor.hold.remote(started, gate("release")), actor.count.remote(), actor.count.remote()]
+    started.wait()
+    os.kill(pid, 9)
+    for ref in sent:
+        with pytest.raises(ActorUnavailableError, match="The actor is temporarily unavailable"):
+            ray.get(ref, timeout=60)
+    assert answers(lambda: actor.count.remote()) == 1
+
+
+def test_call_that_waits_for_its_argument_outlives_a_crash(gate: Any) -> None:
+    again, release = gate("again"), gate("release")
+
+    @ray.remote(num_cpus=0, max_restarts=1)
+    class Adder:
+        def __init__(self) -> None:
+            if ray.get_runtime_context().was_current_actor_reconstructed:
+                again.open()
+
+        def pid(self) -> int:
+            return os.getpid()
+
+        def add(self, one: int, other: int) -> int:
+            return one + other
+
+    @ray.remote
+    def slow() -> int:
+        release.wait()
+        return 1
+
+    actor = Adder.remote()
+    pid = ray.get(actor.pid.remote())
+    total = actor.add.remote(slow.remote(), 2)
+    os.kill(pid, 9)
+    again.wait()
+    release.open()
+    assert ray.get(total, timeout=60) == 3

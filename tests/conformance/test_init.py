@@ -84,6 +84,29 @@ def test_init_twice_can_be_ignored(cluster: None) -> None:
     assert ray.cluster_resources()["CPU"] == 2
 
 
+def test_init_in_a_task_is_refused_unless_ignored(cluster: None) -> None:
+    @ray.remote
+    def begin(**settings: Any) -> str:
+        return type(ray.init(**settings)).__name__
+
+    with pytest.raises(RuntimeError, match="Maybe you called ray.init twice by accident"):
+        ray.get(begin.remote(address="auto"))
+    assert ray.get(begin.remote(ignore_reinit_error=True)) == "RayContext"
+
+
+def test_init_in_the_constructor_of_an_actor_fails_it(cluster: None) -> None:
+    @ray.remote
+    class Late:
+        def __init__(self) -> None:
+            ray.init()
+
+        def ready(self) -> bool:
+            return True
+
+    with pytest.raises(ray.exceptions.ActorDiedError, match="Maybe you called ray.init twice by accident"):
+        ray.get(Late.remote().ready.remote())
+
+
 @pytest.mark.parametrize(
     ("given", "kind", "match"),
     [

@@ -188,7 +188,13 @@ def test_an_actor_is_followed_to_its_death() -> None:
     assert [each.state for each in creation] == ["FINISHED"]
     ray.kill(actor)
     wait_for(lambda: get_actor(row.actor_id).state == "DEAD", what="the actor's death")
-    assert "ray.kill" in str(get_actor(row.actor_id).death_cause)
+    cause = get_actor(row.actor_id).death_cause["actor_died_error_context"]
+    assert "ray.kill" in cause["error_message"]
+    assert (cause["reason"], cause["actor_id"], cause["class_name"]) == (
+        "RAY_KILL",
+        row.actor_id,
+        row.class_name,
+    )
 
 
 def test_a_ref_that_never_left_its_process_is_found() -> None:

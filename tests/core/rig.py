@@ -89,6 +89,15 @@ class Rig:
         """Return the result of one call that its caller received."""
         return self.results(cid).get(task_id)
 
+    def error(self, task_id: bytes, cid: int = 1) -> dict[str, Any]:
+        """Return the fields of the error that the caller of one call received."""
+        (fields,) = [
+            message[3][1]
+            for to, message in self.outbox
+            if to == cid and message[0] == m.RESULT and message[1][:24] == task_id
+        ]
+        return fields  # type: ignore[no-any-return]
+
     # -- messages of clients
 
     def task_id(self, cid: int = 1) -> bytes:

@@ -217,15 +217,29 @@ def test_a_restarted_actor_gets_what_had_not_begun_and_what_may_be_tried_again()
     assert {rig.result(call) for call in calls} == {"ActorDiedError"}
 
 
-def test_a_call_without_retries_that_had_begun_is_said_to_be_of_unknown_outcome():
+def test_calls_without_retries_fail_with_their_actors_process_and_it_is_known_which_had_begun():
     rig = Rig()
     actor_id, worker = rig.living(max_restarts=1)
     begun, behind = rig.call(actor_id), rig.call(actor_id)
     rig.lose(worker, begun=2)
-    assert rig.result(begun) == "ActorUnavailableError"
+    assert rig.result(begun) == rig.result(behind) == "ActorUnavailableError"
+    assert "begun" not in rig.error(begun)
+    assert rig.error(behind)["begun"] is False
     worker = rig.core.actors.actors[actor_id].worker.cid
     rig.done(worker, actor_id, returns=())
-    assert invoked(rig, worker) == [behind]
+    assert invoked(rig, worker) == []
+
+
+def test_calls_without_retries_that_wait_for_arguments_outlive_a_restart_of_their_actor():
+    rig = Rig(cpus=2)
+    actor_id, worker = rig.living(max_restarts=1)
+    task = rig.submit()
+    waits, behind = rig.call(actor_id, first(task)), rig.call(actor_id)
+    rig.lose(worker, begun=1)
+    worker = rig.core.actors.actors[actor_id].worker.cid
+    rig.done(worker, actor_id, returns=())
+    rig.done(rig.worker_of(task), task)
+    assert invoked(rig, worker) == [waits, behind]
 
 
 def test_a_cancelled_call_does_not_run_again_after_a_restart():

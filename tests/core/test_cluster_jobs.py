@@ -91,7 +91,7 @@ def test_a_member_has_the_head_end_its_job() -> None:
     driver = node.driver()
     task_id = submit(node, driver)
     node.core.effects.clear()
-    node.step(SHELL, se.JOB_ENDED, driver, (), "its driver has ended")
+    node.step(SHELL, se.JOB_ENDED, driver, (), "its driver has ended", 0, True)
     assert (m.CANCEL, task_id, True, True) in node.sent(head, m.CANCEL)
     assert node.sent(head, m.JOB_OVER) == [(m.JOB_OVER, JOB, HERE, driver, "its driver has ended")]
     assert not node.shell(CloseJob), "the head decides what stays"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,14 +38,6 @@ class Short(Rig):
     def ended(self, worker: int) -> None:
         assert self.shell_cids(KillWorker) == [worker]
         self.lose(worker)
-
-    def error(self, task_id: bytes) -> dict[str, Any]:
-        (fields,) = [
-            message[3][1]
-            for to, message in self.outbox
-            if to == 1 and message[0] == m.RESULT and message[1][:24] == task_id
-        ]
-        return fields  # type: ignore[no-any-return]
 
 
 def w(cid: int, held: int) -> dict[str, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from collections.abc import Callable
 
 from tests.process.programs import Program
@@ -64,5 +66,45 @@ def test_output_and_creators_are_seen_by_everybody(node: Node, program: Callable
     second = program(SEES, **node.environment)
     assert second.end() == 0, second.story()
     assert second.wait_for_output(r"^group .*").split()[1:] == ["mine", job, "True"]
+    node.stop()
+    node.gone()
+
+
+ENDS = """\
+import os
+import skate as ray
+
+ray.init(address="auto")
+print(os.getpid(), flush=True)
+"""
+
+LOSES = "import signal; os.kill(os.getpid(), signal.SIGKILL)"
+
+LISTS = """\
+import json
+import os
+import skate as ray
+from skate.util import state
+from waiting import wait_for
+
+ray.init(address="auto")
+
+def others():
+    drivers = state.list_workers(detail=True, filters=[("worker_type", "=", "DRIVER")])
+    return {row.pid: (row.is_alive, row.exit_type) for row in drivers if row.pid != os.getpid()}
+
+wait_for(lambda: not any(alive for alive, _ in others().values()), what="the ends of two drivers")
+print(json.dumps(others()), flush=True)
+"""
+
+
+def test_drivers_that_have_ended_are_listed(node: Node, program: Callable[..., Program]) -> None:
+    node.start()
+    left, lost = program(ENDS, **node.environment), program(ENDS + LOSES, **node.environment)
+    assert (left.end(), lost.end()) == (0, -signal.SIGKILL), left.story() + lost.story()
+    third = program(LISTS, **node.environment)
+    assert third.end() == 0, third.story()
+    ended = {int(left.out): "INTENDED_USER_EXIT", int(lost.out): "SYSTEM_ERROR"}
+    assert json.loads(third.out) == {str(pid): [False, how] for pid, how in ended.items()}
     node.stop()
     node.gone()

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from skate.core.resource.capacity import Capacity
     from skate.core.schedule.feasibility import Feasibility
     from skate.core.schedule.scheduler import Scheduler
+    from skate.core.schedule.worker_history import WorkerHistory
     from skate.core.state.inventory import Inventory
     from skate.core.state.queries import Queries
     from skate.core.state.surveys import Surveys
@@ -57,6 +58,7 @@ class Parts(Protocol):
     spill_manager: SpillManager
     memory_pressure: MemoryPressure
     scheduler: Scheduler
+    ended_workers: WorkerHistory
     placement: PlacementTable
     remote_objects: RemoteObjects
     cluster: Cluster

@@ -94,8 +94,10 @@ class ShellHandlers:
 
     def job_ended(self, message: se.JobEnded) -> None:
         """JOB_ENDED: end everything that belongs to a driver, except values in view."""
-        _, cid, viewed, reason = message
+        _, cid, viewed, reason, pid, left = message
         core = self._core
+        if pid:
+            core.ended_workers.record_driver(cid, pid, left)
         if viewed:
             viewer = self._admit()
             for oid in viewed:

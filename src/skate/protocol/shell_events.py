@@ -70,12 +70,15 @@ class JobEnded(Record):
     """The driver of a job has ended; `reason` is for what ends with it.
 
     Values that its program still has in view stay until `ViewsClosed`, held by a client of their own, whose id is the answer.
+    `pid` is that of the program, or 0 if it is not to be listed; `left` says that it ended its session itself.
     """
 
     tag: Literal[103]
     cid: int
     viewed: tuple[ObjectId, ...]
     reason: str
+    pid: int
+    left: bool
 
 
 class ViewsClosed(Record):

@@ -36,7 +36,7 @@ async def _serve(
     mode = AsyncioMode(executor, loop)
     executor.context.on_exit = mode.leave
     executor.context.enter(running)
-    if not executor.make_actor(running, args, deps):
+    if not await executor.make_actor_in_loop(running, args, deps):
         with executor.lock:
             pump.wait(lambda: executor.leaving)
         return

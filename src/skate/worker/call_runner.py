@@ -132,19 +132,45 @@ class CallRunner(WorkerCore):
             cls = self.actor_class(running)
             given, named = self.arguments(args, deps)
             self.actor = self.create(cls, given, named)
-        except (ActorExit, SystemExit) as error:
-            self.left(running, error)
-            return False
         except BaseException as error:  # user code may raise anything; callers of the actor get it
-            self.failed(running, error, started)
-            return False
+            return self._unmade(running, error, started)
+        return self._made(running, started)
+
+    async def make_actor_in_loop(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> bool:
+        """Do the same in the current asyncio task; the constructor may be a coroutine function."""
+        started = time.perf_counter()
+        try:
+            cls = self.actor_class(running)
+            given, named = self.arguments(args, deps)
+            if asyncio_function(cls.__init__):
+                self.actor = await self.create_in_loop(cls, given, named)
+            else:
+                self.actor = self.create(cls, given, named)
+        except BaseException as error:  # as above
+            return self._unmade(running, error, started)
+        return self._made(running, started)
+
+    def _made(self, running: Running, started: float) -> bool:
         self.running = None
         self.answer(running, m.OK, (), started, False)
         return True
 
+    def _unmade(self, running: Running, error: BaseException, started: float) -> bool:
+        if isinstance(error, (ActorExit, SystemExit)):
+            self.left(running, error)
+        else:
+            self.failed(running, error, started)
+        return False
+
     def create(self, cls: type, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Create the actor."""
         return cls(*given, **named)
+
+    async def create_in_loop(self, cls: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Create an actor whose constructor is a coroutine function."""
+        actor = cls.__new__(cls, *given, **named)
+        await actor.__init__(*given, **named)
+        return actor
 
     # -- concurrent actors
 
@@ -312,3 +338,8 @@ class CallRunner(WorkerCore):
             self.answer(running, m.PARTIAL, (payload, made), started, retriable)
         else:
             self.answer(running, m.FAILED, payload, started, retriable)
+
+
+def asyncio_function(function: object) -> bool:
+    """Return True for `async def`."""
+    return bool(getattr(getattr(function, "__code__", None), "co_flags", 0) & 0x80)

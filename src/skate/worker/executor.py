@@ -217,12 +217,19 @@ class Executor(CallRunner):
     def create(self, cls: type, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Create the actor, so that its cleanup method runs also if its constructor fails."""
         made = self.departure.made(cls, given, named)
-        if getattr(type(made), "__repr__", None) is not object.__repr__:
-            self._show_as(made)
+        self._show_as(made)
+        return made
+
+    async def create_in_loop(self, cls: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Do the same with a constructor that is a coroutine function."""
+        made = await self.departure.made_in_loop(cls, given, named)
+        self._show_as(made)
         return made
 
     def _show_as(self, actor: Any) -> None:
-        """Take the text of an actor that defines one as the prefix of its output lines."""
+        """Take the text of an actor, if it defines one, as the prefix of its output lines."""
+        if getattr(type(actor), "__repr__", None) is object.__repr__:
+            return
         try:
             self.prefix = output.current_name[0] = " ".join(repr(actor).split())[:PREFIX_CHARACTERS_MAX]
         except Exception:  # a text that cannot be made is none

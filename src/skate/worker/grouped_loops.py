@@ -51,7 +51,7 @@ class GroupedLoops:
 
         async def make() -> None:
             executor.context.enter(running)
-            made.append(executor.make_actor(running, args, deps))
+            made.append(await executor.make_actor_in_loop(running, args, deps))
 
         future = asyncio.run_coroutine_threadsafe(make(), self._loop(DEFAULT_GROUP).loop)
         future.add_done_callback(lambda _: executor.pump.kick())

@@ -6,6 +6,8 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
+from skate.worker.call_runner import asyncio_function
+
 if TYPE_CHECKING:
     from skate.worker.executor import Executor
 
@@ -100,6 +102,13 @@ class WorkerExit:
         self._unfinished = None
         return actor
 
+    async def made_in_loop(self, cls: Any, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Create an actor whose constructor is a coroutine function, and remember it meanwhile."""
+        actor = self._unfinished = cls.__new__(cls, *given, **named)
+        await actor.__init__(*given, **named)
+        self._unfinished = None
+        return actor
+
     def farewell(self) -> None:
         """Run the actor's cleanup method. Its exceptions are only printed."""
         actor = self._executor.actor if self._unfinished is None else self._unfinished
@@ -110,8 +119,3 @@ class WorkerExit:
             method(actor)
         except BaseException:  # user code may raise anything, and the exit handlers must still run
             traceback.print_exc()
-
-
-def asyncio_function(function: Any) -> bool:
-    """Return True for `async def`."""
-    return bool(getattr(getattr(function, "__code__", None), "co_flags", 0) & 0x80)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 from skate.client.actor.actor_descriptor import METHOD_OPTIONS, ActorDescriptor
@@ -51,6 +52,9 @@ class _Constructor:
 
 class ActorClass:
     """A class whose instances live in their own processes: `C.remote(...)` returns a handle immediately."""
+
+    #: For annotations that name the class itself: `ActorClass[Counter]`.
+    __class_getitem__: Any = classmethod(GenericAlias)
 
     def __init__(self, cls: type, given: dict[str, Any]) -> None:
         self._cls = cls

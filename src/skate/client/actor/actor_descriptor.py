@@ -55,14 +55,13 @@ class ActorDescriptor:
         """Describe a class."""
         signs = signatures.of_methods(target)
         methods: dict[str, dict[str, Any]] = {}
-        is_async = False
+        is_async = _is_async(getattr(target, "__init__", None))
         generators = []
         for name in signs:
             function = getattr(target, name)
             plain = getattr(function, "__func__", function)
             options = dict(getattr(plain, METHOD_OPTIONS, {}))
-            flags = getattr(getattr(plain, "__code__", None), "co_flags", 0)
-            is_async = is_async or bool(flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))
+            is_async = is_async or _is_async(plain)
             yields = is_generator(plain)
             if yields:
                 generators.append(name)
@@ -122,3 +121,9 @@ class ActorDescriptor:
             self.generators,
             self.stream_limit,
         )
+
+
+def _is_async(function: object) -> bool:
+    """Return True for `async def`, also with `yield`."""
+    flags = getattr(getattr(function, "__code__", None), "co_flags", 0)
+    return bool(flags & (CO_COROUTINE | CO_ASYNC_GENERATOR))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import GenericAlias
 from typing import TYPE_CHECKING, Any
 
 from skate.client.actor.actor_descriptor import ActorDescriptor
@@ -30,6 +31,9 @@ BUILT_IN_METHODS = ("__ray_ready__", "__ray_terminate__", "__ray_call__")
 
 class ActorHandle:
     """A reference to a living actor; its methods are called with `handle.method.remote(...)`."""
+
+    #: For annotations that name the class of the actor: `ActorHandle[Counter]`.
+    __class_getitem__: Any = classmethod(GenericAlias)
 
     def __init__(
         self,

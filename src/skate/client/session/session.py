@@ -143,7 +143,7 @@ def init(address: str | None = None, **settings: Any) -> RayContext:
         if _process is not None and _process.lost:
             _end_lost()
         if _process is not None:
-            if settings.get("ignore_reinit_error") or _in_worker:
+            if settings.get("ignore_reinit_error"):
                 return RayContext(_process)
             raise RuntimeError(
                 "Maybe you called ray.init twice by accident? A session runs already: call shutdown() first, or pass "

@@ -266,7 +266,9 @@ def _actors(parts: list[Row]) -> list[Row]:
                     "ray_namespace": actor["namespace"],
                     "serialized_runtime_env": actor["environment"] or "{}",
                     "required_resources": to_amounts(actor["request"] or {}),
-                    "death_cause": None if death is None else {"actor_died_error_context": death},
+                    "death_cause": None
+                    if death is None
+                    else {"actor_died_error_context": _death(actor, death)},
                     "is_detached": actor["detached"],
                     "placement_group_id": _hex(actor["group"]),
                     "repr_name": "",
@@ -281,12 +283,27 @@ def _actors(parts: list[Row]) -> list[Row]:
     return rows
 
 
+def _death(actor: Row, death: Row) -> Row:
+    """Return the cause of an actor's death, with the names that Ray gives its parts."""
+    return {
+        **death,
+        "error_message": death["message"],
+        "actor_id": actor["actor"].hex(),
+        "class_name": actor["class"],
+        "name": actor["name"],
+        "ray_namespace": actor["namespace"],
+        "pid": actor["pid"],
+    }
+
+
 def _workers(parts: list[Row]) -> list[Row]:
     rows = []
     known = set()
     for part in parts:
         for worker in part.get("workers", ()):
-            if worker["pid"]:
+            if worker.get("driver"):
+                rows.append({**_worker(part, worker), "worker_type": "DRIVER"})
+            elif worker["pid"]:
                 known.add((part["node"], worker["pid"]))
                 rows.append(_worker(part, worker))
     for part in parts:

@@ -239,9 +239,8 @@ def _code_flags(function: Any) -> int:
 def _refuse_coroutine(function: Any, name: str) -> None:
     if _code_flags(function) & CO_COROUTINE:
         raise ValueError(
-            f"{name} is an `async def`, which cannot be a task, because tasks run to completion one "
-            "after the other; turn it into a method of an actor, or wrap it: `def task(*args): "
-            f"return asyncio.run({name}(*args))`"
+            f"'async def' should not be used for remote tasks, because they run to completion one after the other: {name} is "
+            f"one; turn it into a method of an actor, or wrap it: `def task(*args): return asyncio.run({name}(*args))`"
         )
 
 

@@ -162,11 +162,15 @@ class ActorCalls:
             if not self._send(actor, task):
                 task.template.lined += 1
                 actor.lanes.setdefault(actor.lane_of(task), deque()).appendleft(task)
-        elif actor.state == RESTARTING and not (task.retries or task.attempt or self.wait_for_restart):
+        elif actor.state == RESTARTING and not self.waits_for_restart(task):
             self.task_manager.fail(task, restarting(actor))
         else:
             task.state = QUEUED
             actor.queue.append(task)
+
+    def waits_for_restart(self, task: Task) -> bool:
+        """Return True if a call that has not begun waits for its actor to restart, and False if it fails."""
+        return bool(task.retries or task.attempt or self.wait_for_restart)
 
     def _send(self, actor: Actor, task: Task) -> bool:
         """Send a call to the actor; False if it has to wait for an argument that is not here in memory."""

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from skate.core.actor.actor_calls import ActorCalls
 from skate.core.actor.actor_table import Actor, ActorTable
-from skate.core.actor.call_errors import not_begun, retries_of, unknown_actor
+from skate.core.actor.call_errors import not_begun, restarting, retries_of, unknown_actor
 from skate.core.cluster.membership import Peer
 from skate.core.object.object_table import ObjectTable
 from skate.core.schedule.scheduler import Scheduler
@@ -351,7 +351,12 @@ class ActorManager:
             if task.cancelled:
                 self.task_manager.fail(task, cancelled_error(task))
             elif not worker.had_begun(task.sequence, begun):
-                kept.append(task)
+                if self.calls.waits_for_restart(task):
+                    kept.append(task)
+                else:  # as one that arrives a moment later
+                    self.task_manager.fail(
+                        task, restarting(actor, f"its process {reason} before the call began")
+                    )
             elif task.retries:
                 task.retries -= task.retries > 0
                 self.task_manager.count_attempt(task)

@@ -12,11 +12,11 @@ def not_begun(error: ErrorValue) -> ErrorValue:
     return error[0], {**error[1], "begun": False}
 
 
-def restarting(actor: Actor) -> ErrorValue:
-    """Return the error of a call without retries that arrives while its actor restarts."""
+def restarting(actor: Actor, cause: str = "") -> ErrorValue:
+    """Return the error of a call without retries that has not begun when its actor restarts; `cause` says why it does."""
     text = (
-        f"The actor is temporarily unavailable: the actor is restarting ({actor.describe()}); call it again later, or raise "
-        "max_task_retries to have calls wait for it"
+        f"The actor is temporarily unavailable: the actor is restarting ({actor.describe()}){cause and f': {cause}'}; call it "
+        "again later, or raise max_task_retries to have calls wait for it"
     )
     return not_begun(("ActorUnavailableError", {"message": text, "actor_id": actor.actor_id}))
 

@@ -1,4 +1,4 @@
-"""Recently ended workers, for state lists."""
+"""Recently ended workers and drivers, for state lists."""
 
 from __future__ import annotations
 
@@ -11,6 +11,10 @@ ENDED_MAX = 1_000
 #: The most names of work in counts of ended workers; further ones are counted under OTHER_NAMES.
 NAMES_MAX = 1_000
 OTHER_NAMES = "(other)"
+DRIVER_LEFT = Ending(
+    "INTENDED_USER_EXIT", "its program ended the session, by ray.shutdown() or at its own end"
+)
+DRIVER_LOST = Ending("SYSTEM_ERROR", "its program ended without ending the session, for example by a signal")
 
 
 class EndedWorker(NamedTuple):
@@ -26,6 +30,7 @@ class EndedWorker(NamedTuple):
     reason: str
     intended: bool
     ending: Ending
+    driver: bool = False
 
     def row(self) -> dict[str, Any]:
         """Return it as a row of the list of workers."""
@@ -42,6 +47,7 @@ class EndedWorker(NamedTuple):
             "intended": self.intended,
             "exit_type": self.ending.type,
             "exit_detail": self.ending.detail,
+            "driver": self.driver,
         }
 
 
@@ -76,6 +82,17 @@ class WorkerHistory:
                 self._ending(worker, reason),
             )
         )
+        self._trim()
+
+    def record_driver(self, cid: int, pid: int, left: bool) -> None:
+        """Record the end of a program that joined a standing node; `left` says that it ended its session itself."""
+        ending = DRIVER_LEFT if left else DRIVER_LOST
+        self.ended.append(
+            EndedWorker(cid, pid, b"", "", 0, -1.0, self.clock.now, ending.detail, left, ending, driver=True)
+        )
+        self._trim()
+
+    def _trim(self) -> None:
         if len(self.ended) > 2 * ENDED_MAX:
             del self.ended[:ENDED_MAX]
 

@@ -321,7 +321,7 @@ class Drivers:
 
     def _end_driver(self, driver: Driver, viewed: tuple[bytes, ...]) -> None:
         """End the job of a leaving driver; `closing` then sends it its workers' remaining output and an end mark."""
-        self._end_job(driver, viewed)
+        self._end_job(driver, viewed, left=True)
 
     def closing(self, job: str, nodes: tuple[int, ...]) -> None:
         """Have the driver of an ending job wait for the remaining output of its workers, here and at other nodes."""
@@ -336,13 +336,14 @@ class Drivers:
             driver.channel.push(m.Left(m.LEFT, ""))
             driver.channel.flush()
 
-    def _end_job(self, driver: Driver, viewed: tuple[bytes, ...] = ()) -> None:
+    def _end_job(self, driver: Driver, viewed: tuple[bytes, ...] = (), left: bool = False) -> None:
         if driver.ended:
             return
         driver.ended = True
         host = self.host
         reason = f"the driver of its job {driver.job} (pid {driver.pid}) has ended"
-        event = se.JobEnded(se.JOB_ENDED, driver.cid, viewed, reason)
+        pid = 0 if driver.looks else driver.pid
+        event = se.JobEnded(se.JOB_ENDED, driver.cid, viewed, reason, pid, left)
         if viewed:
             # The program may still have arrays in shared memory, which must not be reused.
             driver.viewer = host.admit(event)

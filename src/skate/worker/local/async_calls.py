@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skate.protocol import messages as m
 from skate.worker.asyncio_actor import AsyncioMode
@@ -24,6 +24,7 @@ class AsyncCalls(AsyncioMode):
         super().__init__(worker, self.steps)
         self.worker = worker
         self.stepping = False
+        self._constructor: asyncio.Task[bool] | None = None  # asyncio itself keeps only a weak reference
 
     @property
     def pending(self) -> bool:
@@ -38,6 +39,11 @@ class AsyncCalls(AsyncioMode):
         self.loop.call_soon_threadsafe(super().run, running, message)
         if not running.template.streaming:
             self.step(lambda: running.task_id not in self.worker.side)
+
+    def construct(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> None:
+        """Run the constructor to its first suspension."""
+        self._constructor = self.loop.create_task(self.worker.make_actor_in_loop(running, args, deps))
+        self.step(lambda: running.task_id not in self.worker.side)
 
     def step(self, until: Callable[[], bool]) -> bool:
         """Run everything that is ready; return False if another thread, or an outer frame of this one, is stepping the loop."""

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from skate.client.process import Process
 from skate.protocol import messages as m
 from skate.wire.status import SLOT_BYTES
-from skate.worker.call_runner import CallRunner
+from skate.worker.call_runner import CallRunner, asyncio_function
 from skate.worker.context import ActorExit, WorkerContext
 from skate.worker.environment import of_devices
 from skate.worker.templates import WorkerTemplate
@@ -140,16 +140,40 @@ class InlineWorker(CallRunner):
         _, _, _, args, deps, _ = message
         running = self.introduce_actor(message)
         fields = running.template.fields
-        with self.standing_in(running):
-            made = self.make_actor(running, args, deps)
-        if made and fields.get("is_async"):
-            from skate.worker.local.async_calls import AsyncCalls  # only asyncio actors need asyncio
-
-            limit = fields.get("max_concurrency") or 1000
-            self.run_in(
-                AsyncCalls(self), {DEFAULT_GROUP: limit, SYSTEM_GROUP: limit, **(fields.get("groups") or {})}
-            )
+        if fields.get("is_async") and self._waits_in_constructor(running):
+            self._run_async()
+            self.side[running.task_id] = running  # until it is answered, waiting threads run it
+            assert self.mode is not None
+            self.mode.construct(running, args, deps)
+        else:
+            with self.standing_in(running):
+                made = self.make_actor(running, args, deps)
+            if made and fields.get("is_async"):
+                self._run_async()
         self.concurrent = bool(fields.get("concurrent"))
+
+    def _waits_in_constructor(self, running: Running) -> bool:
+        """Return True if the constructor is a coroutine function."""
+        try:
+            return asyncio_function(self.actor_class(running).__init__)
+        except Exception:  # `make_actor` fails with it as well
+            return False
+
+    def _run_async(self) -> None:
+        """Switch to running the calls as coroutines."""
+        from skate.worker.local.async_calls import AsyncCalls  # only asyncio actors need asyncio
+
+        fields = self.context.actor_template.fields
+        limit = fields.get("max_concurrency") or 1000
+        self.run_in(
+            AsyncCalls(self), {DEFAULT_GROUP: limit, SYSTEM_GROUP: limit, **(fields.get("groups") or {})}
+        )
+
+    async def make_actor_in_loop(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> bool:
+        """Run the constructor in the current asyncio task, which stands for this worker from now on."""
+        here.set(self)
+        self.context.enter(running)
+        return await super().make_actor_in_loop(running, args, deps)
 
     async def call_in_loop(self, running: Running, args: bytes, deps: tuple[Any, ...]) -> Any:
         """Run a call in the current asyncio task, which stands for this worker from now on."""
