@@ -18,7 +18,6 @@ from ray.data import ActorPoolStrategy
 from ray.data.datatype import DataType
 from ray.data.expressions import col, udf
 from ray.exceptions import RayTaskError, UserCodeException
-
 from waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("cluster")
