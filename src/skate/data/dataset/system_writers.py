@@ -12,6 +12,7 @@ from skate.data.catalog import CatalogAccessMode, ReaderFormat, resolved
 from skate.data.checkpoint import Checkpoint, check_source, skipping
 from skate.data.compute import Compute
 from skate.data.dataset.base import DatasetBase
+from skate.data.exceptions import omit_traceback_stdout
 from skate.data.plan.operators import Read, Write
 from skate.data.source import systems
 from skate.data.source.datasink import SaveMode, WriteResult
@@ -23,6 +24,7 @@ Options = dict[str, Any] | None
 class SystemWriting(DatasetBase):
     """Methods that write datasets to databases, table formats and queues, and the common part of all writes."""
 
+    @omit_traceback_stdout
     def _write(self, datasink: Any, remote_args: Options, concurrency: int | None) -> None:
         """Run the plan into a datasink, and report its start and its end or failure to the datasink."""
         if concurrency is not None and concurrency < 1:
