@@ -238,7 +238,7 @@ def common_type(name: str, kinds: list[pa.DataType]) -> pa.DataType:
 
 def unified(schemas: Sequence[pa.Schema]) -> pa.Schema:
     """Return the columns of all schemas with their common types, or the first schema if a column has incompatible ones."""
-    if len(schemas) == 1:
+    if all(schema.equals(schemas[0]) for schema in schemas):
         return schemas[0]
     kinds: dict[str, list[pa.DataType]] = {}
     for field in (field for schema in schemas for field in schema):
