@@ -114,6 +114,14 @@ def test_delta_tables_in_partitions(tmp_path: Path) -> None:
     assert sorted(rd.read_delta(path).take_all(), key=lambda row: row["id"]) == rows
     table = deltalake.DeltaTable(path)
     assert table.metadata().partition_columns == ["k"]
+    rd.from_items([{"id": 6, "k": "e"}]).write_delta(path)  # in the partitions of the table
+    rows.append({"id": 6, "k": "e"})
+    assert sorted(rd.read_delta(path).take_all(), key=lambda row: row["id"]) == rows
+    with pytest.raises(ValueError, match=r"is partitioned by \['k'\], but partition_by=\['id'\] was given"):
+        rd.from_items(rows).write_delta(path, partition_by=["id"])
+    with pytest.raises(ValueError, match=r"the rows have no columns \['k'\]"):
+        rd.range(1).write_delta(path)
+    assert rd.read_delta(path).count() == 7
 
 
 @pytest.fixture
