@@ -147,6 +147,8 @@ class _AliasFinder:
         skate_name = "skate" + fullname[len("ray") :]
         found = None if _is_engine(skate_name) else _spec_of(skate_name)
         if found is None:
+            if not _in_an_import():
+                return None  # a program only asks if there is such a module
             raise ModuleNotFoundError(_absence(skate_name), name=fullname)
         is_package = found.submodule_search_locations is not None
         return ModuleSpec(fullname, _AliasLoader(), origin=found.origin, is_package=is_package)
@@ -171,6 +173,16 @@ class _MissingFinder:
         if fullname.startswith("skate.") and not _is_engine(fullname) and _in_a_from_import():
             raise ImportError(_absence(fullname), name=fullname)
         return None
+
+
+def _in_an_import() -> bool:
+    """Return True if a finder is called for an import, and not by `importlib.util.find_spec`, which answers None for a
+    module that does not exist.
+
+    If the import system's function were renamed, the error would only have its usual text.
+    """
+    caller = sys._getframe(2).f_back
+    return caller is not None and caller.f_code.co_name == "_find_and_load_unlocked"
 
 
 def _in_a_from_import() -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
+import importlib.util
 from collections.abc import Callable
 from typing import Any
 
@@ -198,6 +199,15 @@ def test_a_program_as_text(cluster: None) -> None:
 def test_what_is_not_there_is_an_import_error() -> None:
     with pytest.raises(ImportError):
         importlib.import_module("ray._private.nothing_of_that_name")
+
+
+@pytest.mark.parametrize("name", ["ray.nothing", "ray.data.nothing", "ray.util.nothing"])
+def test_a_program_can_ask_for_a_module_that_is_not_there(name: str) -> None:
+    assert importlib.util.find_spec("ray.data") is not None
+    assert importlib.util.find_spec(name) is None
+    with pytest.raises(ModuleNotFoundError) as caught:
+        importlib.import_module(name)
+    assert caught.value.name == name
 
 
 def test_names_of_the_inside_in_a_task(cluster: None, script: Callable[..., Any]) -> None:

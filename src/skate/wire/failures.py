@@ -47,7 +47,7 @@ def format_remote_traceback(exc: BaseException) -> str:
 
     try:
         rendering = traceback.TracebackException.from_exception(exc, compact=True)
-        _cut_own_frames(rendering, set())
+        _cut_own_frames(rendering, isinstance(exc, RayTaskError), set())
         return "".join(rendering.format())
     except _ANYTHING as why:
         # The exception's class is user code and its __str__, __cause__ or notes can raise anything; a failure
@@ -55,18 +55,19 @@ def format_remote_traceback(exc: BaseException) -> str:
         return f"{type(exc).__name__}: (its traceback could not be written: {type(why).__name__})\n"
 
 
-def _cut_own_frames(rendering: traceback.TracebackException, seen: set[int]) -> None:
+def _cut_own_frames(rendering: traceback.TracebackException, has_own_text: bool, seen: set[int]) -> None:
     if id(rendering) in seen:
         return
     seen.add(id(rendering))
     kept = [frame for frame in rendering.stack if not frame.filename.startswith(_SKATE_DIR)]
-    # If no frames are left, Skate's own code raised, so its frames are relevant.
-    if kept:
+    # If no frames are left, Skate's own code raised, so its frames are relevant, unless it passed on the error of
+    # a task, whose text has the frames of that.
+    if kept or has_own_text:
         rendering.stack[:] = kept
     nested = [rendering.__cause__, rendering.__context__, *(getattr(rendering, "exceptions", None) or ())]
     for inner in nested:
         if inner is not None:
-            _cut_own_frames(inner, seen)
+            _cut_own_frames(inner, False, seen)
 
 
 def _safe(render: Any, value: object) -> str:

@@ -33,6 +33,38 @@ def test_values_are_blocks_at_once() -> None:
     assert ray.data.from_items([]).num_blocks() == 0
 
 
+def columns_of(data: Any) -> dict[str, Any]:
+    schema = data.schema()
+    return dict(zip(schema.names, schema.types, strict=True))
+
+
+def of_columns(**columns: list[Any]) -> Any:
+    return ray.data.from_arrow(pa.table(columns))
+
+
+@pytest.mark.parametrize(
+    ("made", "columns"),
+    [
+        (lambda: of_columns(a=[1]).union(of_columns(a=[2.5])), {"a": pa.float64()}),
+        (lambda: of_columns(a=[1]).union(of_columns(b=[2])), {"a": pa.int64(), "b": pa.int64()}),
+        (lambda: of_columns(a=[None]).union(of_columns(a=[1])).limit(1), {"a": pa.int64()}),
+        (lambda: of_columns(a=[[1]]).union(of_columns(a=[[1.5]])), {"a": pa.list_(pa.float64())}),
+        (lambda: of_columns(a=[1]).union(of_columns(b=[2])).filter(len), {"a": pa.int64(), "b": pa.int64()}),
+        (lambda: of_columns(a=[1]).union(of_columns(a=["x"])), {"a": pa.int64()}),
+        (
+            lambda: ray.data.from_blocks([pa.table({"a": [1]}), pa.table({"b": [1.5]})]),
+            {"a": pa.int64(), "b": pa.float64()},
+        ),
+        (
+            lambda: ray.data.from_items([{"a": 1}, {"b": "x"}], override_num_blocks=2),
+            {"a": pa.int64(), "b": pa.string()},
+        ),
+    ],
+)
+def test_a_schema_has_the_columns_of_all_blocks(made: Any, columns: dict[str, Any]) -> None:
+    assert columns_of(made()) == columns
+
+
 @pytest.mark.parametrize("of_nothing", [lambda: ray.data.range(0), lambda: ray.data.from_items([])])
 def test_nothing_is_aggregated_without_blocks(of_nothing: Any) -> None:
     assert of_nothing().aggregate(Count()) is None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 import time
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +50,11 @@ def test_an_error_of_a_function_is_one_of_user_code(act: Any) -> None:
     with pytest.raises(UserCodeException) as caught:
         act(ray.data.range(1))
     assert isinstance(caught.value, RayTaskError)
-    assert "boom" in str(caught.value)
+    title, *trace = str(caught.value).splitlines()
+    assert "boom" in str(caught.value) and re.search(r"(Map|Filter|Batches)\(", title)
+    assert any(f'File "{__file__}"' in line for line in trace)
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert not [frame for frame in frames if "/execution/" in frame.filename]
 
 
 @pytest.mark.parametrize(

@@ -114,34 +114,109 @@ def test_delta_tables_in_partitions(tmp_path: Path) -> None:
     assert sorted(rd.read_delta(path).take_all(), key=lambda row: row["id"]) == rows
     table = deltalake.DeltaTable(path)
     assert table.metadata().partition_columns == ["k"]
+    rd.from_items([{"id": 6, "k": "e"}]).write_delta(path)  # in the partitions of the table
+    rows.append({"id": 6, "k": "e"})
+    assert sorted(rd.read_delta(path).take_all(), key=lambda row: row["id"]) == rows
+    with pytest.raises(ValueError, match=r"is partitioned by \['k'\], but partition_by=\['id'\] was given"):
+        rd.from_items(rows).write_delta(path, partition_by=["id"])
+    with pytest.raises(ValueError, match=r"the rows have no columns \['k'\]"):
+        rd.range(1).write_delta(path)
+    assert rd.read_delta(path).count() == 7
 
 
-def test_iceberg_tables(tmp_path: Path) -> None:
+@pytest.fixture
+def iceberg(tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The options of a catalog with an empty table ns.t of the columns id and s."""
     catalogs = pytest.importorskip("pyiceberg.catalog")
     pytest.importorskip("sqlalchemy")
-    given = {
-        "name": "c",
-        "type": "sql",
-        "uri": f"sqlite:///{tmp_path}/c.db",
-        "warehouse": f"file://{tmp_path}/w",
-    }
-    name, *_ = given.values()
-    catalog = catalogs.load_catalog(name, **{key: value for key, value in given.items() if key != "name"})
+    given = {"type": "sql", "uri": f"sqlite:///{tmp_path}/c.db", "warehouse": f"file://{tmp_path}/w"}
+    catalog = catalogs.load_catalog("c", **given)
     catalog.create_namespace("ns")
     catalog.create_table("ns.t", pa.schema([("id", pa.int64()), ("s", pa.string())]))
-    rd.range(10, override_num_blocks=2).write_iceberg("ns.t", given)
-    found = rd.read_iceberg(table_identifier="ns.t", catalog_kwargs=given)
+    yield {"name": "c", **given}
+    catalog.engine.dispose()
+
+
+def rows_of_iceberg(given: dict[str, str]) -> list[dict[str, Any]]:
+    rows = rd.read_iceberg(table_identifier="ns.t", catalog_kwargs=given).take_all()
+    return sorted(rows, key=lambda row: str(row["id"]))
+
+
+def test_iceberg_tables(iceberg: dict[str, str]) -> None:
+    rd.range(10, override_num_blocks=2).write_iceberg("ns.t", iceberg)
+    found = rd.read_iceberg(table_identifier="ns.t", catalog_kwargs=iceberg)
     assert ids(found) == list(range(10))
     assert found.schema().names == ["id", "s"]
     some = rd.read_iceberg(
-        table_identifier="ns.t", catalog_kwargs=given, row_filter="id > 7", selected_fields=("id",)
+        table_identifier="ns.t", catalog_kwargs=iceberg, row_filter="id > 7", selected_fields=("id",)
     )
     assert some.take_all() == [{"id": 8}, {"id": 9}]
-    rd.range(2).write_iceberg("ns.t", given, mode=rd.SaveMode.OVERWRITE)
-    assert ids(rd.read_iceberg(table_identifier="ns.t", catalog_kwargs=given)) == [0, 1]
-    with pytest.raises(ValueError, match="has no columns"):
-        rd.from_items([{"x": 1}]).write_iceberg("ns.t", given)
-    catalog.engine.dispose()
+    rd.range(2).write_iceberg("ns.t", iceberg, mode=rd.SaveMode.OVERWRITE)
+    assert ids(rd.read_iceberg(table_identifier="ns.t", catalog_kwargs=iceberg)) == [0, 1]
+
+
+def test_an_iceberg_table_gets_new_columns(iceberg: dict[str, str]) -> None:
+    rd.from_items([{"id": 0, "s": "x"}]).write_iceberg("ns.t", iceberg)
+    rd.range(2).map(lambda row: {"id": row["id"] + 1, "f": 0.5}).write_iceberg("ns.t", iceberg)
+    assert rows_of_iceberg(iceberg) == [
+        {"id": 0, "s": "x", "f": None},
+        {"id": 1, "s": None, "f": 0.5},
+        {"id": 2, "s": None, "f": 0.5},
+    ]
+
+
+def test_rows_of_an_iceberg_table_are_replaced_by_a_condition(iceberg: dict[str, str]) -> None:
+    col = rd.expressions.col
+    rd.range(8).write_iceberg("ns.t", iceberg)
+    for condition, left in (
+        (col("id") >= 7, [0, 1, 2, 3, 4, 5, 6]),
+        ((col("id") > 3) & (col("id") != 5), [0, 1, 2, 3, 5]),
+        (col("id").is_in([0, 5]) | col("id").is_null(), [1, 2, 3]),
+        (~(col("id") <= 2), [1, 2]),
+        ("id = 2", [1]),
+    ):
+        written = rd.from_items([{"id": 100}])
+        written.write_iceberg("ns.t", iceberg, mode=rd.SaveMode.OVERWRITE, overwrite_filter=condition)
+        found = [row["id"] for row in rows_of_iceberg(iceberg) if row["id"] < 100]
+        assert found == left
+    with pytest.raises(ValueError, match="cannot be a filter of an Iceberg table"):
+        written.write_iceberg("ns.t", iceberg, mode=rd.SaveMode.OVERWRITE, overwrite_filter=col("id") + 1 > 2)
+
+
+def test_rows_of_an_iceberg_table_are_updated(iceberg: dict[str, str]) -> None:
+    upsert = rd.SaveMode.UPSERT
+    rd.from_items([{"id": 1, "s": "a"}, {"id": 2, "s": "b"}]).write_iceberg("ns.t", iceberg)
+    given = rd.from_items([{"id": 2, "s": "B"}, {"id": 3, "s": "c"}, {"id": None, "s": "n"}])
+    given.write_iceberg("ns.t", iceberg, mode=upsert, upsert_kwargs={"join_cols": ["id"]})
+    after = [{"id": 1, "s": "a"}, {"id": 2, "s": "B"}, {"id": 3, "s": "c"}, {"id": None, "s": "n"}]
+    assert rows_of_iceberg(iceberg) == after
+    options = {"join_cols": ["ID", "S"], "case_sensitive": False}
+    rd.from_items([{"id": 1, "s": "a"}, {"id": 2, "s": "b"}]).write_iceberg(
+        "ns.t", iceberg, mode=upsert, upsert_kwargs=options
+    )
+    assert [(row["id"], row["s"]) for row in rows_of_iceberg(iceberg)].count((1, "a")) == 1
+    assert len(rows_of_iceberg(iceberg)) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"mode": "upsert"}, "join_cols must be specified"),
+        (
+            {"mode": "upsert", "upsert_kwargs": {"join_cols": ["zz"]}},
+            "the join columns .'zz'. are not in ns.t",
+        ),
+        ({"mode": "upsert", "upsert_kwargs": {"keys": ["id"]}}, "unknown options .'keys'."),
+        ({"upsert_kwargs": {"join_cols": ["id"]}}, "upsert_kwargs can only be specified"),
+        ({"overwrite_filter": "id = 1"}, "overwrite_filter can only be specified"),
+        ({"overwrite_kwargs": {"branch": "b"}}, "overwrite_kwargs can only be specified"),
+    ],
+)
+def test_options_of_iceberg_are_checked(iceberg: dict[str, str], options: dict[str, Any], text: str) -> None:
+    given = {**options, **({"mode": rd.SaveMode(options["mode"])} if "mode" in options else {})}
+    with pytest.raises(ValueError, match=text):
+        rd.range(2).write_iceberg("ns.t", iceberg, **given)
+    assert rows_of_iceberg(iceberg) == []
 
 
 def test_lance_datasets(tmp_path: Path) -> None:

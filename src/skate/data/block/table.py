@@ -236,6 +236,21 @@ def common_type(name: str, kinds: list[pa.DataType]) -> pa.DataType:
     return merged.field(0).type
 
 
+def unified(schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """Return the columns of all schemas with their common types, or the first schema if a column has incompatible ones."""
+    if all(schema.equals(schemas[0]) for schema in schemas):
+        return schemas[0]
+    kinds: dict[str, list[pa.DataType]] = {}
+    for field in (field for schema in schemas for field in schema):
+        found = kinds.setdefault(field.name, [])
+        if field.type not in found:
+            found.append(field.type)
+    try:
+        return pa.schema([(name, common_type(name, given)) for name, given in kinds.items()])
+    except UnlikeTypes:
+        return schemas[0]
+
+
 def _as_type(column: pa.ChunkedArray, kind: pa.DataType) -> list[pa.Array]:
     if column.type.equals(kind):
         chunks: list[pa.Array] = column.chunks

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from skate.data import block as blocks
 from skate.data.dataset.base import DatasetBase
 from skate.data.dataset.schema import Schema
+from skate.data.exceptions import omit_traceback_stdout
 from skate.data.execution.bundle import RefBundle
 from skate.data.iteration.frameworks import FrameworkBatches
 from skate.data.iteration.iterator import DataIterator, DatasetIterator
@@ -27,10 +28,12 @@ class Consuming(FrameworkBatches, DatasetBase):
 
     # -- rows
 
+    @omit_traceback_stdout
     def take(self, limit: int = 20) -> list[dict[str, Any]]:
         """Return the first `limit` rows, or all if there are fewer."""
         return [row for table in self._first(limit) for row in blocks.rows_of(table)]
 
+    @omit_traceback_stdout
     def take_all(self, limit: int | None = None) -> list[dict[str, Any]]:
         """Return all rows. Raises ValueError if there are more than `limit`."""
         if limit is None:
@@ -42,6 +45,7 @@ class Consuming(FrameworkBatches, DatasetBase):
             )
         return rows
 
+    @omit_traceback_stdout
     def take_batch(self, batch_size: int = 20, *, batch_format: str | None = "default") -> Any:
         """Return the first `batch_size` rows as one batch. Raises ValueError if the dataset is empty."""
         table = blocks.concat(self._first(batch_size))
@@ -104,6 +108,7 @@ class Consuming(FrameworkBatches, DatasetBase):
 
     # -- size and schema
 
+    @omit_traceback_stdout
     def count(self) -> int:
         """Return the number of rows; runs the dataset unless it is known beforehand."""
         known = knowledge.rows_of(self._plan)
@@ -114,6 +119,7 @@ class Consuming(FrameworkBatches, DatasetBase):
         self._last_run = run._last_run
         return rows
 
+    @omit_traceback_stdout
     def schema(self, fetch_if_missing: bool = True) -> Schema | None:
         """Return the names and types of the columns; runs part of the dataset if necessary, or returns None if
         that is not allowed.
@@ -158,6 +164,7 @@ class Consuming(FrameworkBatches, DatasetBase):
             "on ds.materialize()"
         )
 
+    @omit_traceback_stdout
     def size_bytes(self) -> int:
         """Return the size of all blocks in memory in bytes: the source's estimate, or measured by running the
         dataset."""
@@ -173,6 +180,7 @@ class Consuming(FrameworkBatches, DatasetBase):
 
     # -- blocks
 
+    @omit_traceback_stdout
     def materialize(self) -> MaterializedDataset:
         """Run the dataset and hold its blocks, so that later operations on the result do not compute them again."""
         kept = "FromPandas" if knowledge.native_format(self._plan) == "pandas" else "Materialized"
@@ -182,6 +190,7 @@ class Consuming(FrameworkBatches, DatasetBase):
         """Iterate over refs to the blocks with their metadata, as they are produced."""
         return (RefBundle.of(bundle) for bundle in self._run())
 
+    @omit_traceback_stdout
     def get_internal_block_refs(self) -> list[ObjectRef[Any]]:
         """Return refs to all blocks."""
         return [bundle.ref() for bundle in self._run()]
@@ -198,12 +207,14 @@ class Consuming(FrameworkBatches, DatasetBase):
         """Return refs to all blocks, as dicts of arrays or as the array of one column."""
         return self._converted("numpy", column)
 
+    @omit_traceback_stdout
     def _converted(self, batch_format: str, column: str | None) -> list[ObjectRef[Any]]:
         import skate  # a dataset that is only read from needs no session
 
         task = skate.remote(num_cpus=0.5)(_as_batch)
         return [task.remote(bundle.ref(), batch_format, column) for bundle in self._run()]
 
+    @omit_traceback_stdout
     def to_pandas(self, limit: int | None = None) -> Any:
         """Return all rows as one data frame. Raises ValueError if there are more than `limit`."""
         if limit is None:

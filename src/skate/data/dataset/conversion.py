@@ -6,6 +6,7 @@ from typing import Any
 
 from skate.data import block as blocks
 from skate.data.dataset.base import DatasetBase
+from skate.data.exceptions import omit_traceback_stdout
 from skate.data.random_access_dataset import RandomAccessDataset
 from skate.installed import require
 
@@ -13,6 +14,7 @@ from skate.installed import require
 class Converting(DatasetBase):
     """Datasets as the data frames of other systems, and as rows by key."""
 
+    @omit_traceback_stdout
     def to_dask(self, meta: Any = None, verify_meta: bool = True) -> Any:
         """Convert to a `dask.dataframe.DataFrame` with one partition per block; needs dask. Computes the
         blocks immediately."""
@@ -25,6 +27,7 @@ class Converting(DatasetBase):
             return frames.from_pandas(pd.DataFrame(), npartitions=1)
         return frames.from_delayed(parts, meta=meta, verify_meta=verify_meta)
 
+    @omit_traceback_stdout
     def to_daft(self) -> Any:
         """Convert to a `daft.DataFrame`; needs daft."""
         return require("daft", "to_daft", "daft").from_arrow(blocks.concat(list(self._tables())))
@@ -42,6 +45,7 @@ class Converting(DatasetBase):
         """Convert to a `mars.dataframe.DataFrame`; needs mars, which is no longer maintained."""
         return require("mars.dataframe", "to_mars", "pymars").DataFrame(self._frame())
 
+    @omit_traceback_stdout
     def _frame(self) -> Any:
         return blocks.to_batch(blocks.concat(list(self._tables())), "pandas")
 

@@ -11,6 +11,7 @@ from skate.data.compute import Compute
 from skate.data.context import RandomSeedConfig
 from skate.data.dataset.base import DatasetBase
 from skate.data.dataset.schema import Schema
+from skate.data.exceptions import omit_traceback_stdout
 from skate.data.exchange.aggregate import AggregateKernel
 from skate.data.exchange.join import TYPES, JoinKernel, Side
 from skate.data.exchange.keyed import KeyedKernel
@@ -272,6 +273,7 @@ class Shuffling(DatasetBase):
 
     # -- internals
 
+    @omit_traceback_stdout
     def _figures(self, *aggs: AggregateFn) -> dict[str, Any]:
         """Aggregate all rows; without any row, each result is that of none."""
         kernel = AggregateKernel((), with_unique_names(aggs))

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from skate.data.dataset.base import DatasetBase
+from skate.data.exceptions import omit_traceback_stdout
 from skate.data.execution.bundle import Bundle
 from skate.data.iteration.stream_split import streaming_split
 from skate.data.plan import knowledge
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 class Splitting(DatasetBase):
     """Methods that split a dataset into datasets or iterators."""
 
+    @omit_traceback_stdout
     def split(
         self, n: int, *, equal: bool = False, locality_hints: Sequence[Any] | None = None
     ) -> list[MaterializedDataset]:
@@ -46,6 +48,7 @@ class Splitting(DatasetBase):
         ends = [min(rows, each * (i + 1)) for i in range(n)]
         return self._cut(bundles, ends)
 
+    @omit_traceback_stdout
     def split_at_indices(self, indices: Sequence[int]) -> list[MaterializedDataset]:
         """Run the dataset and split it before the rows with these indices, into one more part than there are indices.
 

@@ -12,6 +12,7 @@ from skate.data.catalog import CatalogAccessMode, ReaderFormat, resolved
 from skate.data.checkpoint import Checkpoint, check_source, skipping
 from skate.data.compute import Compute
 from skate.data.dataset.base import DatasetBase
+from skate.data.exceptions import omit_traceback_stdout
 from skate.data.plan.operators import Read, Write
 from skate.data.source import systems
 from skate.data.source.datasink import SaveMode, WriteResult
@@ -23,6 +24,7 @@ Options = dict[str, Any] | None
 class SystemWriting(DatasetBase):
     """Methods that write datasets to databases, table formats and queues, and the common part of all writes."""
 
+    @omit_traceback_stdout
     def _write(self, datasink: Any, remote_args: Options, concurrency: int | None) -> None:
         """Run the plan into a datasink, and report its start and its end or failure to the datasink."""
         if concurrency is not None and concurrency < 1:
@@ -33,7 +35,7 @@ class SystemWriting(DatasetBase):
             checkpoint = Checkpoint(self._context.checkpoint_config)
             checkpoint.check(datasink)
             check_source(plan)
-        _start(datasink, self._schema_beforehand())
+        _start(datasink, self._schema_beforehand(datasink))
         if getattr(datasink, "nothing_to_write", False):
             return
         if checkpoint is not None:
@@ -127,7 +129,14 @@ class SystemWriting(DatasetBase):
     ) -> None:
         """Write to an existing Iceberg table; all rows appear in one commit. Needs pyiceberg.
 
-        With `mode="overwrite"` the rows for which `overwrite_filter` (of pyiceberg) is true are replaced, or all.
+        Columns that the table lacks are added to it; types become wider if necessary.
+
+        Args:
+            mode: APPEND; OVERWRITE to replace the rows for which `overwrite_filter` is true, or all; UPSERT to
+                replace the rows with the same values in the columns `join_cols`.
+            overwrite_filter: an expression of `ray.data.expressions`, or a filter of pyiceberg.
+            upsert_kwargs: `join_cols` (else the table's identifier fields), `case_sensitive`, `branch`.
+            overwrite_kwargs: `case_sensitive`, `branch`.
         """
         if catalog is not None:
             found = resolved(
@@ -135,12 +144,15 @@ class SystemWriting(DatasetBase):
             )
             table_identifier = found.table_identifier or table_identifier
             catalog_kwargs = {**(found.catalog_kwargs or {}), **(catalog_kwargs or {})}
-        if upsert_kwargs or overwrite_kwargs:
-            raise NotImplementedError(
-                "upsert_kwargs and overwrite_kwargs are not supported; use pyiceberg's Table itself"
-            )
-        make = systems.iceberg.IcebergDatasink
-        sink = make(table_identifier, catalog_kwargs, mode, overwrite_filter, snapshot_properties)
+        sink = systems.iceberg_writer.IcebergDatasink(
+            table_identifier,
+            catalog_kwargs,
+            mode,
+            overwrite_filter,
+            snapshot_properties,
+            upsert_kwargs,
+            overwrite_kwargs,
+        )
         self._write(sink, ray_remote_args, concurrency)
 
     def write_lance(
@@ -247,8 +259,12 @@ class SystemWriting(DatasetBase):
             "write_turbopuffer is not supported; write with turbopuffer's client in a function of map_batches"
         )
 
-    def _schema_beforehand(self) -> pa.Schema | None:
-        """Return the schema of the rows to write, if it is known without running anything."""
+    def _schema_beforehand(self, datasink: Any) -> pa.Schema | None:
+        """Return the schema of the rows to write, if it is known without running anything or the datasink needs it."""
+        if getattr(datasink, "needs_schema", False):
+            whole: Any = self
+            schema = whole.schema()
+            return None if schema is None else schema.base_schema
         plan = self._plan
         known = getattr(plan.datasource, "known_schema", None) if isinstance(plan, Read) else None
         found: pa.Schema | None = known() if known is not None else None

@@ -6,9 +6,10 @@ from typing import Any
 
 import skate
 from skate.data.compute import Compute
+from skate.data.exceptions import as_user_code
 from skate.data.execution.operators import ChainRunning, Running, Work
-from skate.data.execution.work import MapActor
-from skate.exceptions import GetTimeoutError
+from skate.data.execution.work import actor_class
+from skate.exceptions import GetTimeoutError, RayTaskError
 from skate.resources import Resources
 
 #: Pieces of work queued at an actor while it runs one, so that it never waits for the next.
@@ -72,7 +73,9 @@ class ActorPool:
         self._key = key
         self._holder = holder
         self._request = request_of(operator, lean)
-        self._class = skate.remote(MapActor).options(**actor_options(operator.compute, lean))
+        self._class = skate.remote(actor_class(operator.name)).options(
+            **actor_options(operator.compute, lean)
+        )
         self._depth = operator.compute.in_flight_per_actor or max(
             IN_FLIGHT, 2 * operator.compute.calls_per_actor
         )
@@ -101,7 +104,11 @@ class ActorPool:
         if self.starting:
             ready, _ = skate.wait(list(self.starting), num_returns=len(self.starting), timeout=0)
             for ref in ready:
-                skate.get(ref)
+                try:
+                    skate.get(ref)
+                except RayTaskError as error:
+                    name = f"MapWorker({self.operator.name}).__init__"
+                    raise as_user_code(error, name) from error.__cause__
                 self._load[self.starting.pop(ref)] = 0
         if self.starting or len(self._load) >= self.most or not self.operator.queue:
             return
@@ -118,7 +125,7 @@ class ActorPool:
         actor = min(self._load, key=self._load.__getitem__)
         self._load[actor] += 1
         self._of[id(work)] = actor
-        return actor.chain.options(**options).remote
+        return actor.submit.options(**options).remote
 
     def ended(self, work: Work) -> None:
         """Record that a piece of work has ended."""

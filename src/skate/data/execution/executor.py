@@ -282,7 +282,7 @@ class Executor:
             self.first_error = self.first_error or error
             work.operator.done(work)
             return
-        raise as_user_code(error)
+        raise as_user_code(error, work.operator.name)
 
 
 def _no_progress_limit(topology: Topology, context: DataContext) -> float:

@@ -18,6 +18,8 @@ from skate.data.execution.policy import allot
 
 #: The most blocks that a piece of work makes ahead of its consumer before it waits; each is two values of its stream.
 AHEAD_BLOCKS = 2
+#: The options of a call that yields blocks, each with its metadata.
+_STREAMING = {"num_returns": "streaming", "_generator_backpressure_num_objects": 2 * AHEAD_BLOCKS}
 #: Adjacent parts of partitions are returned together until they have about this many bytes: smaller values
 #: travel in messages and are kept in the driver's own memory, where they are not counted.
 _RUN_BYTES = 512 << 10
@@ -104,10 +106,11 @@ class RemoteRunner:
             found = self._holders[id(what)] = (key, [skate.put(what), what])
         return found[0], found[1][:1]
 
-    def _remote(self, name: str, **options: Any) -> Any:
-        if name not in self._tasks:
-            self._tasks[name] = skate.remote(getattr(works, name))
-        return self._tasks[name].options(**options)
+    def _remote(self, kind: str, operator: Running, **options: Any) -> Any:
+        if kind not in self._tasks:
+            self._tasks[kind] = skate.remote(getattr(works, kind))
+        options = {"name": operator.name, **task_options(operator, self._cpus_taken), **options}
+        return self._tasks[kind].options(**options)
 
     def start(self, work: Work) -> None:
         """Submit a piece of work as a task or to a pool."""
@@ -115,21 +118,20 @@ class RemoteRunner:
         if work.kind == "chain":
             self._start_chain(work)
             return
-        options = task_options(operator, self._cpus_taken)
         key, holder = self._holder(operator, operator.kernel)
         refs, cuts = _given(work)
         if work.kind == "sample":
-            made = self._remote("sample", **options).remote(key, holder, cuts[0], refs[0])
+            made = self._remote("sample", operator).remote(key, holder, cuts[0], refs[0])
             self._single[made] = (work, None)
         elif work.kind == "split":
             count = operator.partitions
             runs = max(1, min(count, work.bytes // _RUN_BYTES))
-            parts = self._remote("split", num_returns=runs + 1, **options).remote(
+            parts = self._remote("split", operator, num_returns=runs + 1).remote(
                 key, holder, work.extra, operator.plan, (count, runs), cuts, *refs
             )
             self._single[parts[0]] = (work, parts[1:])
         else:
-            task = self._remote("merge", **_streaming(options))
+            task = self._remote("merge", operator, **_STREAMING)
             stream = task.remote(key, holder, work.extra, operator.plan, cuts, *refs)
             self._streams[stream] = _Stream(work, stream)
 
@@ -140,9 +142,9 @@ class RemoteRunner:
         refs, cuts = _given(work)
         pool = self._pools.get(id(operator))
         if pool is not None and work.extra is None:
-            call = pool.submit(work, **_streaming({}))
+            call = pool.submit(work, **_STREAMING)
         else:
-            call = self._remote("chain", **_streaming(task_options(operator, self._cpus_taken))).remote
+            call = self._remote("chain", operator, **_STREAMING).remote
         stream = call(key, holder, work.sequence, sources, cuts, *refs)
         self._streams[stream] = _Stream(work, stream)
 
@@ -192,9 +194,8 @@ class RemoteRunner:
 
     def _one(self, key: Any, stream: _Stream) -> Event | None:
         work = stream.work
-        try:
-            ref = next(stream.refs)
-        except StopIteration:
+        ref = next(stream.refs, None)
+        if ref is None:
             self._drop(key)
             if stream.block is None:
                 return ("done", work, None)
@@ -251,11 +252,6 @@ class RemoteRunner:
             pool.kill()
         self._pools.clear()
         self._holders.clear()
-
-
-def _streaming(options: dict[str, Any]) -> dict[str, Any]:
-    ahead = {"num_returns": "streaming", "_generator_backpressure_num_objects": 2 * AHEAD_BLOCKS}
-    return {**options, **ahead}
 
 
 def _partitions_of(runs: Sequence[Any], sizes: Sequence[tuple[int, int]]) -> list[Bundle]:

@@ -151,7 +151,7 @@ def merged(kernel: Any, parts: Sequence[pa.Table], extra: Any, plan: Any) -> Ite
 
 
 class MapActor:
-    """An actor of a pool, which holds the instance of the user's class."""
+    """An actor of a pool, which holds the instance of the user's class; see `actor_class`."""
 
     def __init__(self, key: str, steps: list[Any]) -> None:
         self._error: Exception | None = None
@@ -170,7 +170,7 @@ class MapActor:
             raise self._error
         return True
 
-    def chain(
+    def submit(
         self,
         key: str,
         steps: list[Any],
@@ -181,3 +181,11 @@ class MapActor:
     ) -> Iterator[Any]:
         """Run `chain` in this actor."""
         yield from chain(key, steps, number, sources, cuts, *given)
+
+    def __repr__(self) -> str:
+        return type(self).__name__
+
+
+def actor_class(operator: str) -> type[MapActor]:
+    """Return the class of the actors of an operator: its name, which lists of actors and errors show, names the operator."""
+    return type(f"MapWorker({operator})", (MapActor,), {})

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from skate.data.exceptions import ArrowConversionError
 from skate.data.extensions.arrow_types import (
+    ArrowConversionError,
     ArrowTensorArray,
     ArrowTensorType,
     ArrowTensorTypeV2,

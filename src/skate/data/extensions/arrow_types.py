@@ -14,10 +14,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from skate.data.exceptions import ArrowConversionError
-
 FixedShapeTensorType = pa.FixedShapeTensorType
 FixedShapeTensorArray = pa.FixedShapeTensorArray
+
+
+class ArrowConversionError(Exception):
+    """Values that Arrow has no type for.
+
+    Args:
+        data_str: the values as text; the message includes the first 200 characters.
+        column_name: their column.
+        pa_type: the type to convert them to.
+    """
+
+    MAX_DATA_STR_LEN = 200
+
+    def __init__(self, data_str: str, column_name: str | None = None, pa_type: Any = None) -> None:
+        if len(data_str) > self.MAX_DATA_STR_LEN:
+            data_str = data_str[: self.MAX_DATA_STR_LEN] + "..."
+        what = "data" if column_name is None else f"column '{column_name}'"
+        kind = "" if pa_type is None else f" (target type: {pa_type})"
+        super().__init__(f"Error converting {what}{kind} to Arrow: {data_str}")
 
 
 def _pandas_dtype() -> Any:

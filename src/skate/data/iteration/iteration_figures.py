@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from skate.data.exceptions import EXPLAINED, without_frames
 from skate.data.execution.bundle import Bundle
 from skate.util.metrics import Recent
 
@@ -107,6 +108,8 @@ class LoopFigures:
                 yield value
                 del value  # it may be large
                 seconds["user"] += time.perf_counter() - begun
+        except EXPLAINED as error:
+            raise without_frames(error) from error.__cause__
         finally:
             _loops.end(self)
             close = getattr(batches, "close", None)

@@ -7,9 +7,11 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from skate.data.exceptions import as_user_code
 from skate.data.execution.bundle import Bundle
 from skate.data.iteration.iteration_figures import SplitFigures
 from skate.data.iteration.iterator import Blocks, DataIterator
+from skate.exceptions import RayTaskError
 
 if TYPE_CHECKING:
     from skate.data.dataset import Dataset, MaterializedDataset
@@ -142,6 +144,9 @@ class Coordinator:
         if self._figures is not None:
             self._figures.rows += rows
 
+    def __repr__(self) -> str:
+        return type(self).__name__
+
     def schema(self) -> Any:
         """Return the names and types of the columns."""
         return self._dataset.schema()
@@ -185,7 +190,10 @@ class SplitIterator(DataIterator):
         epoch, label = skate.get(self._coordinator.begin.remote(self._consumer))
         labelled(label)
         while True:
-            parts = skate.get(self._coordinator.following.remote(self._consumer, epoch))
+            try:
+                parts = skate.get(self._coordinator.following.remote(self._consumer, epoch))
+            except RayTaskError as error:
+                raise as_user_code(error, "streaming_split") from error.__cause__
             if parts is None:
                 return
             for block, at, rows in parts:

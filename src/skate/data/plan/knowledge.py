@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from skate.data.block.table import unified
 from skate.data.plan import operators as logical
 from skate.data.steps.columns import ProjectStep
 
@@ -79,11 +80,18 @@ def schema_of(plan: logical.Operator) -> Any:
     """Return the Arrow schema, or None if it is unknown until the plan runs."""
     if isinstance(plan, logical.FromBlocks):
         schemas = [bundle.schema for bundle in plan.bundles if bundle.schema is not None]
-        return next((schema for schema in schemas if len(schema)), schemas[0] if schemas else None)
+        filled = [schema for schema in schemas if len(schema)]
+        # As in Ray, the blocks of a run and data frames have the schema of the first one, other blocks all columns.
+        if filled and plan.label not in ("Materialized", "FromPandas"):
+            return unified(filled)
+        return next(iter(filled), schemas[0] if schemas else None)
     if isinstance(plan, logical.Read):
         schema = plan.datasource.known_schema()
         return None if schema is None or plan.columns is not None else schema
-    if isinstance(plan, _SAME_COLUMNS):
+    if isinstance(plan, logical.Union):
+        found = [schema_of(each) for each in plan.inputs]
+        return None if any(schema is None for schema in found) else unified(found)
+    if isinstance(plan, _SAME_COLUMNS) or (isinstance(plan, logical.MapRows) and plan.kind == "filter"):
         return schema_of(plan.inputs[0])
     if isinstance(plan, logical.Project):
         before = schema_of(plan.inputs[0])

@@ -15,7 +15,7 @@ from skate.data import block as blocks
 from skate.data.block.batcher import batches_of
 from skate.data.steps.place import watched
 from skate.data.steps.retries import Retries
-from skate.data.steps.udf import Udf, explain
+from skate.data.steps.udf import Udf, explain, wrong_result
 
 #: The assumed number of remaining batches if a function proves slow.
 _BATCHES_LEFT = 4
@@ -87,7 +87,7 @@ class BatchStep:
         try:
             return blocks.from_batch(made)
         except ValueError as error:
-            raise ValueError(
+            raise wrong_result(
                 f"Error validating {made!r:.200}: {self.udf.name} returned for batch {index} something that "
                 f"is not a batch: {error}"
             ) from None

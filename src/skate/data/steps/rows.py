@@ -13,7 +13,7 @@ import pyarrow as pa
 from skate.data import block as blocks
 from skate.data.steps.place import Watch, watched
 from skate.data.steps.retries import Retries
-from skate.data.steps.udf import Udf, explain
+from skate.data.steps.udf import Udf, explain, wrong_result
 
 
 class RowStep:
@@ -52,7 +52,7 @@ class RowStep:
         for index, row in rows:
             value = self._call(call, row, index, block)
             if not isinstance(value, Mapping):
-                raise ValueError(
+                raise wrong_result(
                     f"Error validating {value!r:.80}: {self.udf.name} returned this {type(value).__name__} for row {index}, but "
                     f"Standalone Python objects are not allowed: a row is a dict of column name to value; return "
                     f"{{'item': value}}"
@@ -65,13 +65,13 @@ class RowStep:
         for index, row in rows:
             values = self._call(call, row, index, block)
             if isinstance(values, (Mapping, str, bytes)) or not isinstance(values, Iterable):
-                raise ValueError(
+                raise wrong_result(
                     f"{self.udf.name} returned {values!r:.80} (of type {type(values).__name__}) for row "
                     f"{index}, but flat_map needs a list of rows; return [row] for one"
                 )
             for value in values:
                 if not isinstance(value, Mapping):
-                    raise ValueError(
+                    raise wrong_result(
                         f"Error validating {value!r:.80}: {self.udf.name} returned a list with this {type(value).__name__} for "
                         f"row {index}, but Standalone Python objects are not allowed: a row is a dict of column name to value; "
                         f"return [{{'item': value}}, ...]"

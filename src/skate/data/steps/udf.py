@@ -134,6 +134,13 @@ def of_users(error: BaseException) -> BaseException:
     return error
 
 
+def wrong_result(text: str) -> ValueError:
+    """Return the error of a function that returned a wrong value; its text says all, so it needs no traceback."""
+    error = ValueError(text)
+    error.of_users_result = True  # type: ignore[attr-defined]
+    return error
+
+
 def explain(error: BaseException, what: str, schema: pa.Schema | None) -> None:
     """Add the function's input to an error as a note; tracebacks print it from Python 3.11 on."""
     of_users(error)

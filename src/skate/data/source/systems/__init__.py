@@ -10,6 +10,7 @@ _PARTS = (
     "delta",
     "fragments",
     "iceberg",
+    "iceberg_writer",
     "kafka",
     "lance",
     "mongo",

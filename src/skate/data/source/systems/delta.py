@@ -62,10 +62,14 @@ class DeltaDatasink(Datasink[Any]):
         self._storage = storage_options
         self._about = about or {}
         self._merges = schema_mode == "merge"
-        self._files = ParquetDatasink(
-            path,
+        self._filesystem = filesystem
+        self._files = self._file_sink()
+
+    def _file_sink(self) -> ParquetDatasink:
+        return ParquetDatasink(
+            self.path,
             partition_cols=self._partition_by,
-            filesystem=filesystem,
+            filesystem=self._filesystem,
             # Delta counts time in microseconds.
             arrow_parquet_args={"coerce_timestamps": "us", "allow_truncated_timestamps": True},
         )
@@ -80,8 +84,23 @@ class DeltaDatasink(Datasink[Any]):
                 f"{self.path} is already a Delta table, and mode={self.mode.value!r} only creates new ones"
             )
         self.nothing_to_write = exists and self.mode is SaveMode.IGNORE
-        if not self.nothing_to_write:
-            self._files.on_write_start(schema)
+        if self.nothing_to_write:
+            return
+        if exists:
+            self._take_partitions()
+        self._files.on_write_start(schema)
+
+    def _take_partitions(self) -> None:
+        """Partition as the table that is there. Raises ValueError if other columns were given."""
+        table = require("deltalake", "write_delta").DeltaTable(self.path, storage_options=self._storage)
+        there = list(table.metadata().partition_columns)
+        if self._partition_by and self._partition_by != there:
+            raise ValueError(
+                f"{self.path} is partitioned by {there}, but partition_by={self._partition_by} was given; leave it out"
+            )
+        if there != self._partition_by:
+            self._partition_by = there
+            self._files = self._file_sink()
 
     def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> Any:
         """The files written by a task, and the schema of their rows."""
@@ -89,6 +108,12 @@ class DeltaDatasink(Datasink[Any]):
 
         def passing() -> Iterator[pa.Table]:
             for table in blocks:
+                missing = [name for name in self._partition_by if name not in table.column_names]
+                if missing and table.num_rows:
+                    raise ValueError(
+                        f"{self.path} is partitioned by {self._partition_by}, but the rows have no columns {missing}; "
+                        f"they have {table.column_names}"
+                    )
                 if table.num_rows and table.schema not in schemas:
                     schemas.append(table.schema)
                 yield table

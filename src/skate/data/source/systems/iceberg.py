@@ -1,14 +1,12 @@
-"""Iceberg tables, through pyiceberg: its catalog lists the files, and adds new ones in one commit."""
+"""Reading Iceberg tables, through pyiceberg: its catalog lists the files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from skate.data.block import concat
-from skate.data.source.datasink import Datasink, SaveMode, TaskContext, WriteResult
 from skate.data.source.datasource import BlockMetadata, Datasource, ReadTask
 from skate.data.source.files.file_groups import shared_out
 from skate.installed import require
@@ -76,62 +74,3 @@ class _Files:
             yield pa.Table.from_batches([batch])
         if not found:
             yield self.given[2].as_arrow().empty_table()
-
-
-class IcebergDatasink(Datasink[Any]):
-    """Writes rows into an Iceberg table: tasks write data files, and a single commit at the end adds them to the
-    table.
-    """
-
-    def __init__(
-        self,
-        identifier: str,
-        catalog_kwargs: dict[str, Any] | None = None,
-        mode: SaveMode = SaveMode.APPEND,
-        overwrite_filter: Any = None,
-        snapshot_properties: dict[str, str] | None = None,
-    ) -> None:
-        self.mode = SaveMode(mode)
-        if self.mode not in (SaveMode.APPEND, SaveMode.OVERWRITE):
-            raise NotImplementedError(
-                f"write_iceberg supports the modes 'append' and 'overwrite', got {self.mode.value!r}"
-            )
-        self._identifier = identifier
-        self._catalog = catalog_kwargs
-        self._overwrite_filter = overwrite_filter
-        self._properties = snapshot_properties or {}
-        table = table_of(identifier, catalog_kwargs, "write_iceberg")
-        self._metadata, self._io = table.metadata, table.io
-
-    def get_name(self) -> str:
-        return "Iceberg"
-
-    def write(self, blocks: Iterable[pa.Table], ctx: TaskContext) -> Any:
-        module = require("pyiceberg.io.pyarrow", "write_iceberg", "pyiceberg")
-        table = concat(blocks)
-        if not table.num_rows:
-            return []
-        schema = module.schema_to_pyarrow(self._metadata.schema())
-        missing = [name for name in table.column_names if name not in schema.names]
-        if missing:
-            raise ValueError(
-                f"{self._identifier} has no columns {missing}; its columns are {', '.join(schema.names)}"
-            )
-        made = [
-            table.column(field.name).cast(field.type)
-            if field.name in table.column_names
-            else pa.nulls(table.num_rows, field.type)
-            for field in schema
-        ]
-        return list(module._dataframe_to_data_files(self._metadata, pa.table(made, schema=schema), self._io))
-
-    def on_write_complete(self, write_result: WriteResult[Any]) -> None:
-        table = table_of(self._identifier, self._catalog, "write_iceberg")
-        with table.transaction() as transaction:
-            if self.mode is SaveMode.OVERWRITE and table.current_snapshot() is not None:
-                every = require("pyiceberg.expressions", "write_iceberg", "pyiceberg").AlwaysTrue()
-                transaction.delete(self._overwrite_filter if self._overwrite_filter is not None else every)
-            with transaction.update_snapshot(snapshot_properties=self._properties).fast_append() as append:
-                for files in write_result.write_returns:
-                    for file in files:
-                        append.append_data_file(file)
