@@ -106,6 +106,8 @@ def _join(backend: str, port: int, timeout_s: int) -> None:
     import torch  # in workers, which load it in any case
     from torch import distributed
 
+    from skate.train.torch.prepare import devices_of_process  # loads torch
+
     os.environ["MASTER_PORT"] = str(port)
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if backend == "nccl":
@@ -128,6 +130,8 @@ def _join(backend: str, port: int, timeout_s: int) -> None:
         master_listen_fd=None if listener is None else listener.detach(),
         use_libuv=os.environ.get("USE_LIBUV", "1") == "1",
     )
+    # for Accelerate, whose own choice would be cuda:LOCAL_RANK or cpu:0
+    os.environ["ACCELERATE_TORCH_DEVICE"] = str(devices_of_process()[0])
     distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
 
 
