@@ -85,7 +85,8 @@ def train_linear(
         scaling_config=train.ScalingConfig(num_workers=num_workers, use_gpu=use_gpu),
         run_config=train.RunConfig(storage_path=storage_path),
     )
-    return trainer.fit().metrics
+    metrics: dict[str, Any] | None = trainer.fit().metrics
+    return metrics
 
 
 if __name__ == "__main__":
