@@ -18,9 +18,9 @@ from skate.autoscaler.sdk.clusters import (
     run_on_cluster,
     teardown_cluster,
 )
-from skate.client.session.detached_node import GROWS_LABEL
 from skate.client.state import cluster_queries
 from skate.resources import Resources
+from skate.util.growth import can_grow
 
 __all__ = [
     "bootstrap_config",
@@ -71,7 +71,7 @@ def request_resources(
             f"{len(bundle_label_selectors)} for {len(bundles or ())} bundles"
         )
     shapes = [*([{"CPU": 1.0}] * (num_cpus or 0)), *(bundles or ())]
-    if any(GROWS_LABEL in node["Labels"] for node in cluster_queries.nodes() if node["Alive"]):
+    if can_grow():
         view.request([{name: float(amount) for name, amount in shape.items()} for shape in shapes])
         return
     wanted = Resources.total(shapes)
