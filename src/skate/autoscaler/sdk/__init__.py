@@ -20,7 +20,6 @@ from skate.autoscaler.sdk.clusters import (
 )
 from skate.client.state import cluster_queries
 from skate.resources import Resources
-from skate.util.growth import can_grow
 
 __all__ = [
     "bootstrap_config",
@@ -71,7 +70,7 @@ def request_resources(
             f"{len(bundle_label_selectors)} for {len(bundles or ())} bundles"
         )
     shapes = [*([{"CPU": 1.0}] * (num_cpus or 0)), *(bundles or ())]
-    if can_grow():
+    if cluster_queries.can_grow():
         view.request([{name: float(amount) for name, amount in shape.items()} for shape in shapes])
         return
     wanted = Resources.total(shapes)

@@ -11,7 +11,7 @@ import skate
 from skate.resources import Resources
 from skate.train.configs import ScalingConfig
 from skate.train.controller.worker_capacity import fitting_together, why_not
-from skate.util.growth import can_grow
+from skate.util.nodes import can_grow
 from skate.util.placement_group import placement_group, remove_placement_group
 
 _LOOK_SECONDS = 0.2

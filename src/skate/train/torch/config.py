@@ -106,8 +106,6 @@ def _join(backend: str, port: int, timeout_s: int) -> None:
     import torch  # in workers, which load it in any case
     from torch import distributed
 
-    from skate.train.torch.prepare import devices_of_process  # loads torch
-
     os.environ["MASTER_PORT"] = str(port)
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     if backend == "nccl":
@@ -131,7 +129,7 @@ def _join(backend: str, port: int, timeout_s: int) -> None:
         use_libuv=os.environ.get("USE_LIBUV", "1") == "1",
     )
     # for Accelerate, whose own choice would be cuda:LOCAL_RANK or cpu:0
-    os.environ["ACCELERATE_TORCH_DEVICE"] = str(devices_of_process()[0])
+    os.environ["ACCELERATE_TORCH_DEVICE"] = f"cuda:{local_device_index()}" if _has_own_gpu() else "cpu"
     distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
 
 
@@ -146,11 +144,18 @@ def on_own_device() -> Iterator[None]:
     """Make this worker's GPU the current device of the training function's thread."""
     import torch  # in workers
 
-    import skate  # workers have it
-
-    if skate.get_runtime_context().get_accelerator_ids().get("GPU") and torch.cuda.is_available():
+    if _has_own_gpu():
         torch.cuda.set_device(local_device_index())
     yield
+
+
+def _has_own_gpu() -> bool:
+    """Return True if this worker was assigned a GPU that torch can use."""
+    import torch  # in workers
+
+    import skate  # workers have it
+
+    return bool(skate.get_runtime_context().get_accelerator_ids().get("GPU")) and torch.cuda.is_available()
 
 
 def local_device_index(gpu: Any = None) -> int:

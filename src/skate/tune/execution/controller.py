@@ -26,7 +26,7 @@ from skate.tune.experiment.trial import Source, Trial
 from skate.tune.journal.codec import new_trial_entry, packed
 from skate.tune.journal.journal import ExperimentJournal
 from skate.tune.trainable.session import TrialSpec
-from skate.util.growth import can_grow
+from skate.util.nodes import can_grow
 
 #: How often time limits are checked while nothing happens, in seconds.
 _LOOK_SECONDS = 1.0

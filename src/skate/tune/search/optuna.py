@@ -152,7 +152,7 @@ class OptunaSearch(Searcher):
         step = result.get("training_iteration")
         value = result.get(self._metric)
         if step is not None and value is not None and trial_id in self._trials:
-            # A trial that the study has as failed or finished may go on, in a restored search.
+            # In a restored search, a trial that has ended for the study may report again.
             with contextlib.suppress(_optuna().exceptions.UpdateFinishedTrialError):
                 self._trials[trial_id].report(value, step)
 
