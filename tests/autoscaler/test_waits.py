@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from skate.autoscaler.view import publish_worker
 from skate.client.session.detached_node import GROWS_LABEL
 from skate.cluster_utils import Cluster
 from skate.util.placement_group import placement_group
-from skate.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from skate.util.scheduling_strategies import NodeAffinitySchedulingStrategy, PlacementGroupSchedulingStrategy
 from skate.util.state import list_tasks
 from tests.conformance.waiting import wait_for
 
@@ -54,6 +55,40 @@ def test_large_requests_wait_for_a_node_that_can_hold_them(cluster: Cluster) -> 
     assert ray.get(value, timeout=60) == 7
     ray.get(group.ready(), timeout=60)
     ray.kill(actor)
+
+
+def test_a_wait_for_a_node_is_no_deadlock(cluster: Cluster) -> None:
+    @ray.remote(num_cpus=3)
+    def large() -> int:
+        return 7
+
+    group = placement_group([{"CPU": 3}])
+    # later than a head alone looks for deadlocks
+    timer = threading.Timer(2.5, lambda: cluster.add_node(num_cpus=6))
+    timer.start()
+    assert ray.get([large.remote(), group.ready()])[0] == 7
+    timer.join()
+
+
+def test_what_waits_for_a_group_runs_where_the_group_is_placed(cluster: Cluster) -> None:
+    @ray.remote(num_cpus=2)
+    def large() -> int:
+        return 7
+
+    @ray.remote(num_cpus=2)
+    class Large:
+        def seven(self) -> int:
+            return 7
+
+    group = placement_group([{"CPU": 2}, {"CPU": 2}])
+    wanted = [{"placement_group_bundle_index": index} for index in (0, 1, -1)]
+    first, second, third = (PlacementGroupSchedulingStrategy(group, **each) for each in wanted)
+    actor: Any = Large.options(scheduling_strategy=first).remote()  # type: ignore[attr-defined]
+    values = [actor.seven.remote()]
+    values += [large.options(scheduling_strategy=each).remote() for each in (second, third)]
+    assert ray.wait(values, timeout=0.2)[0] == []
+    cluster.add_node(num_cpus=4)
+    assert ray.get(values, timeout=60) == [7, 7, 7]
 
 
 def test_what_is_larger_than_a_worker_waits_with_another_text(cluster: Cluster) -> None:

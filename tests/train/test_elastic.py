@@ -17,10 +17,12 @@ from waiting import wait_for
 import skate
 from skate import train
 from skate.client.session import session
+from skate.client.session.detached_node import GROWS_LABEL
 from skate.cluster_utils import Cluster
 from skate.train import Checkpoint, FailureConfig, RunConfig, ScalingConfig
 from skate.train.collective import broadcast_from_rank_zero
 from skate.train.data_parallel_trainer import DataParallelTrainer
+from skate.util import placement_group_table
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -266,3 +268,30 @@ def test_workers_learn_that_a_node_is_drained(cluster: Cluster, tmp_path: Path) 
     assert 0 < result.metrics["left"] <= 61
     gone = f"{node.node_id} has left, now that its worker has ended"
     wait_for(lambda: [n["Alive"] for n in skate.nodes() if n["NodeID"] == node.node_id] == [False], 20, gone)
+
+
+def test_a_cluster_grows_for_the_workers_of_a_run(tmp_path: Path) -> None:
+    skate.shutdown()
+    head = {"num_cpus": 1, "labels": {GROWS_LABEL: "on"}}
+    cluster = Cluster(initialize_head=True, head_node_args=head, connect=True)
+    results: list[train.Result] = []
+
+    def fit() -> None:
+        trainer = DataParallelTrainer(
+            lambda: train.get_context().get_world_size(),
+            scaling_config=ScalingConfig(num_workers=2, resources_per_worker={"CPU": 2}),
+            run_config=RunConfig(name="run", storage_path=str(tmp_path)),
+        )
+        results.append(trainer.fit())
+
+    thread = threading.Thread(target=fit)
+    thread.start()
+    try:
+        wait_for(lambda: [each["state"] for each in placement_group_table().values()] == ["PENDING"], 60)
+        cluster.add_node(num_cpus=4)
+        thread.join(60)
+        assert [result.return_value for result in results] == [2]
+    finally:
+        skate.shutdown()
+        thread.join()
+        cluster.shutdown()

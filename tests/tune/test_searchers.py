@@ -67,6 +67,30 @@ def test_evaluated_rewards_are_learnt_from_and_not_run() -> None:
     assert drive(searcher, 1)[0] != point
 
 
+def test_optuna_learns_from_a_trial_that_failed_and_goes_on() -> None:
+    searcher = prepared(OptunaSearch(seed=1), {"x": tune.uniform(0, 1)})
+    config: Any = searcher.suggest("a")
+    searcher.on_trial_complete("a", error=True)
+    searcher.on_trial_result("a", {"loss": 3.0, "training_iteration": 1})
+    searcher.on_trial_complete("a", error=True)
+    assert [each.state.name for each in searcher._study.trials] == ["FAIL"]
+    searcher.on_trial_complete("a", {"loss": 2.0, "training_iteration": 2})
+    failed, learnt = searcher._study.trials
+    assert (failed.state.name, learnt.state.name) == ("FAIL", "COMPLETE")
+    assert (learnt.params, learnt.value) == (config, 2.0)
+
+
+def test_optuna_keeps_the_first_result_of_a_trial() -> None:
+    searcher = prepared(OptunaSearch(seed=1), {"x": tune.uniform(0, 1)})
+    searcher.suggest("a")
+    for number in (1, 2):
+        result = {"loss": float(number), "training_iteration": number}
+        searcher.on_trial_result("a", result)
+        searcher.on_trial_complete("a", result)
+    (only,) = searcher._study.trials
+    assert only.value == 1.0
+
+
 def test_several_objectives() -> None:
     searcher = prepared(OptunaSearch(seed=1), {"x": tune.uniform(0, 1)}, ["a", "b"], ["min", "max"])
     drive(searcher, 8, objective=lambda config: {"a": config["x"], "b": config["x"]})

@@ -1,4 +1,4 @@
-"""Names and addresses of this machine."""
+"""Names and addresses of this machine, and the growth of its cluster."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import socket
 
 from skate.client.runtime_context import node_ip_address
+from skate.client.state.cluster_queries import can_grow as can_grow
 
 
 def get_node_ip_address(address: str | None = None) -> str:

@@ -100,6 +100,41 @@ def test_transformers_trainer(fit, tmp_path):
         assert "model.safetensors" in os.listdir(os.path.join(folder, "checkpoint"))
 
 
+def test_accelerate_computes_on_the_device_of_the_worker(fit):
+    installed("torch")
+    from ray.train.torch import TorchTrainer
+
+    def loop():
+        import importlib.util
+
+        from ray.train.torch import get_device
+
+        found = [os.environ["ACCELERATE_TORCH_DEVICE"]]
+        if importlib.util.find_spec("accelerate"):
+            from accelerate import Accelerator
+
+            found.append(str(Accelerator(cpu=True).device))
+        return set(found) == {str(get_device())}
+
+    assert fit(TorchTrainer, loop).return_value is True
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_linear_example(fit, workers):
+    installed("torch")
+    from ray.train.examples.pytorch.torch_linear_example import train_func
+    from ray.train.torch import TorchTrainer
+
+    def loop(config):
+        reports = train_func(config)
+        assert reports[-1]["loss"] < reports[0]["loss"]
+        return [sorted(each) for each in reports]
+
+    result = fit(TorchTrainer, loop, {"lr": 1e-2, "hidden_size": 1, "batch_size": 4, "epochs": 3}, workers)
+    assert result.return_value == [["loss"]] * 3
+    assert list(result.metrics) == ["loss"]
+
+
 def test_lightning_trainer(fit):
     installed("lightning")
     from ray.train.torch import TorchTrainer

@@ -281,6 +281,22 @@ def test_a_scheduler_goes_on_with_the_search(search, path, marker):
     assert results.get_best_result().metrics["it"] == 3
 
 
+def test_a_study_of_optuna_goes_on_with_a_trial_that_failed(search, path, marker):
+    pytest.importorskip("optuna", reason="Optuna is not installed")
+    from ray.tune.search.optuna import OptunaSearch
+
+    space = {"x": tune.uniform(0, 1), "marker": str(marker)}
+    given = {"metric": "it", "mode": "max", "num_samples": 2}
+    searcher = OptunaSearch(seed=1)
+    results = search(stepping, space, search_alg=searcher, **given).fit()
+    assert (its(results), len(results.errors)) == ([1, 1], 2)
+    assert len(searcher._ot_study.trials) == 2, "programs plot the study"
+    marker.unlink()
+    results = Tuner.restore(path, trainable=stepping, resume_errored=True).fit()
+    assert results.errors == []
+    assert its(results) == [3, 3]
+
+
 def test_failures_are_counted_anew(search, path, marker):
     given = {"failure_config": FailureConfig(max_failures=1)}
     [result] = search(stepping, {"marker": str(marker)}, **given).fit()

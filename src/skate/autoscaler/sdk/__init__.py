@@ -18,7 +18,6 @@ from skate.autoscaler.sdk.clusters import (
     run_on_cluster,
     teardown_cluster,
 )
-from skate.client.session.detached_node import GROWS_LABEL
 from skate.client.state import cluster_queries
 from skate.resources import Resources
 
@@ -71,7 +70,7 @@ def request_resources(
             f"{len(bundle_label_selectors)} for {len(bundles or ())} bundles"
         )
     shapes = [*([{"CPU": 1.0}] * (num_cpus or 0)), *(bundles or ())]
-    if any(GROWS_LABEL in node["Labels"] for node in cluster_queries.nodes() if node["Alive"]):
+    if cluster_queries.can_grow():
         view.request([{name: float(amount) for name, amount in shape.items()} for shape in shapes])
         return
     wanted = Resources.total(shapes)

@@ -6,6 +6,7 @@ from typing import Any
 
 from skate.client.object.object_ref import ObjectRef
 from skate.client.session import session
+from skate.core.cluster.membership import GROWS_LABEL
 from skate.core.resource.resources import to_amounts
 from skate.protocol.messages import ARENA, INLINE, SPILLED
 
@@ -51,6 +52,11 @@ EXPECTED, UNEXPECTED = 1, 2
 def nodes() -> list[dict[str, Any]]:
     """Return one entry per node, with its id, resources and labels."""
     return [described(row) for row in node_rows()]
+
+
+def can_grow() -> bool:
+    """Return True if an autoscaler starts nodes for what waits in this cluster."""
+    return any(GROWS_LABEL in node["Labels"] for node in nodes() if node["Alive"])
 
 
 def described(node: dict[str, Any]) -> dict[str, Any]:

@@ -252,8 +252,12 @@ class DeadlockSearch:
 
     # -- resources
 
+    def _other_nodes_may(self) -> bool:
+        """Return True if there are other nodes, or an autoscaler that starts some, which may have room."""
+        return bool(self.members.alive) or self.members.can_grow()
+
     def _finds_room(self, task: Task) -> bool:
-        if self.members.alive:  # another node may run it
+        if self._other_nodes_may():
             return True
         return self.is_live(("class", self.scheduler.class_of(task)))
 
@@ -321,7 +325,7 @@ class DeadlockSearch:
         if (
             group.state not in (GroupState.PENDING, GroupState.RESCHEDULING)
             or group.requested
-            or self.members.alive
+            or self._other_nodes_may()
         ):
             return True
         whole: dict[str, int] = {}

@@ -119,8 +119,10 @@ class NodeSelector:
     def elsewhere(self, task: Task) -> Peer | None:
         """Return a peer with room for a task that is queued here, or None."""
         template = task.template
-        if isinstance(template.strategy, BundleStrategy | NodeStrategy):
+        if isinstance(template.strategy, NodeStrategy):
             return None
+        if isinstance(template.strategy, BundleStrategy):
+            return self._bundle_elsewhere(task, template.strategy)
         return self._roomiest(task, self.choices(template), self._need(template))
 
     def choices(self, template: Template) -> Choices:
@@ -268,6 +270,15 @@ class NodeSelector:
             self._turn += 1
             turns[best.cid] = self._turn
         return best
+
+    def _bundle_elsewhere(self, task: Task, strategy: BundleStrategy) -> Peer | None:
+        """Return the peer with the bundle of a task that was queued here before the group had a place."""
+        here = self._members.here
+        group = self._groups.get(strategy.group_id)
+        if group is None or strategy.bundle == ANY_BUNDLE and here in group.places.values():
+            return None
+        place = self._bundle(task, strategy)
+        return None if place is here else place
 
     def _bundle(self, task: Task, strategy: BundleStrategy) -> Peer | None:
         """Return the node of its bundle; of several that fit, the one with the fewest tasks per bundle."""

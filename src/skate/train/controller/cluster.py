@@ -11,6 +11,7 @@ import skate
 from skate.resources import Resources
 from skate.train.configs import ScalingConfig
 from skate.train.controller.worker_capacity import fitting_together, why_not
+from skate.util.nodes import can_grow
 from skate.util.placement_group import placement_group, remove_placement_group
 
 _LOOK_SECONDS = 0.2
@@ -33,14 +34,14 @@ def wanted(scaling: ScalingConfig) -> Resources:
 
 
 def check(scaling: ScalingConfig) -> None:
-    """Check that the cluster can hold the run.
+    """Check that the cluster can hold the run, or grow for it.
 
     Raises:
-        ValueError: the cluster, even empty, has no room for the minimum of workers; the message names the
-            missing resources.
+        ValueError: the cluster, even empty, has no room for the minimum of workers, and it cannot grow; the message
+            names the missing resources.
     """
     problem = _problem(scaling)
-    if problem:
+    if problem and not can_grow():
         raise ValueError(problem)
 
 
@@ -51,11 +52,15 @@ def _problem(scaling: ScalingConfig) -> str:
 def await_capacity(scaling: ScalingConfig) -> bool:
     """Wait until the cluster can hold the minimum of workers, and log the missing resources once; return True
     if it had to wait.
+
+    In a cluster that can grow, the workers themselves wait: its autoscaler starts nodes for those that it sees.
     """
     problem = _problem(scaling)
     if not problem:
         return False
     print(f"skate.train: waiting for nodes: {problem}", file=sys.stderr, flush=True)
+    if can_grow():
+        return False
     while _problem(scaling):
         time.sleep(_LOOK_SECONDS)
     return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,7 +19,7 @@ class TorchConfig(BackendConfig):
 
     Args:
         backend: "nccl", "gloo" or another; by default nccl for workers with GPUs, else gloo.
-        init_method: "env" or "tcp".
+        init_method: "env" or "tcp"; the workers meet at the same store with either.
         timeout_s: seconds after which a collective operation fails.
         deepspeed_config: (Skate only) a DeepSpeed config, with which `prepare_model` creates its engines.
     """
@@ -68,7 +69,8 @@ class TorchBackend(Backend):
             )
         if backend is None:
             backend = "nccl" if worker_group.scaling.num_gpus_per_worker else "gloo"
-        worker_group.execute(_join, backend, backend_config.init_method, backend_config.timeout_s)
+        port = worker_group.execute_single(0, _listen)
+        worker_group.execute(_join, backend, port, backend_config.timeout_s)
         if backend_config.deepspeed_config is not None:
             worker_group.execute(_with_deepspeed, backend_config.deepspeed_config)
 
@@ -80,14 +82,32 @@ class TorchBackend(Backend):
 _TorchBackend = TorchBackend
 
 
-def _join(backend: str, init_method: str, timeout_s: int) -> None:
+#: The socket at which the workers meet, in rank 0, until torch takes it over.
+_listener: socket.socket | None = None
+
+
+def _listen() -> int:
+    """Listen at a free port for the other workers; return it.
+
+    The socket stays open until torch takes it over, so that no other process gets the port in between.
+    """
+    global _listener
+    if socket.has_dualstack_ipv6():
+        _listener = socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+    else:
+        _listener = socket.create_server(("", 0))
+    port: int = _listener.getsockname()[1]
+    os.environ["MASTER_PORT"] = str(port)
+    return port
+
+
+def _join(backend: str, port: int, timeout_s: int) -> None:
+    global _listener
     import torch  # in workers, which load it in any case
     from torch import distributed
 
+    os.environ["MASTER_PORT"] = str(port)
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-    url = "env://"
-    if init_method == "tcp":
-        url = f"tcp://{os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}"
     if backend == "nccl":
         if not torch.cuda.is_available():
             raise RuntimeError(
@@ -96,9 +116,21 @@ def _join(backend: str, init_method: str, timeout_s: int) -> None:
             )
         os.environ.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
         torch.cuda.set_device(local_device_index())
-    distributed.init_process_group(
-        backend, init_method=url, rank=rank, world_size=size, timeout=timedelta(seconds=timeout_s)
+    timeout = timedelta(seconds=timeout_s)
+    listener, _listener = _listener, None
+    store = distributed.TCPStore(  # type: ignore[attr-defined]  # public, but its stub does not export it
+        os.environ["MASTER_ADDR"],
+        port,
+        size,
+        is_master=rank == 0,
+        timeout=timeout,
+        multi_tenant=True,  # as torch's own rendezvous, so that the training function can join this store
+        master_listen_fd=None if listener is None else listener.detach(),
+        use_libuv=os.environ.get("USE_LIBUV", "1") == "1",
     )
+    # for Accelerate, whose own choice would be cuda:LOCAL_RANK or cpu:0
+    os.environ["ACCELERATE_TORCH_DEVICE"] = f"cuda:{local_device_index()}" if _has_own_gpu() else "cpu"
+    distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=timeout)
 
 
 def _with_deepspeed(config: dict[str, Any]) -> None:
@@ -112,11 +144,18 @@ def on_own_device() -> Iterator[None]:
     """Make this worker's GPU the current device of the training function's thread."""
     import torch  # in workers
 
-    import skate  # workers have it
-
-    if skate.get_runtime_context().get_accelerator_ids().get("GPU") and torch.cuda.is_available():
+    if _has_own_gpu():
         torch.cuda.set_device(local_device_index())
     yield
+
+
+def _has_own_gpu() -> bool:
+    """Return True if this worker was assigned a GPU that torch can use."""
+    import torch  # in workers
+
+    import skate  # workers have it
+
+    return bool(skate.get_runtime_context().get_accelerator_ids().get("GPU")) and torch.cuda.is_available()
 
 
 def local_device_index(gpu: Any = None) -> int:

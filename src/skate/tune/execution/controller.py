@@ -26,11 +26,21 @@ from skate.tune.experiment.trial import Source, Trial
 from skate.tune.journal.codec import new_trial_entry, packed
 from skate.tune.journal.journal import ExperimentJournal
 from skate.tune.trainable.session import TrialSpec
+from skate.util.nodes import can_grow
 
 #: How often time limits are checked while nothing happens, in seconds.
 _LOOK_SECONDS = 1.0
+#: How often nodes that have joined are looked for while a trial does not fit, in seconds.
+_NODES_SECONDS = 1.0
+#: The number of trials that wait for nodes of a cluster that can grow.
+_WAITING_TRIALS_MAX = 16
 #: The time limit for a stopped trial to unwind, in seconds.
 _UNWIND_SECONDS = float(os.environ.get("TUNE_FORCE_TRIAL_CLEANUP_S", "15"))
+
+
+def _nodes() -> list[dict[str, float]]:
+    """Return the resources of each node."""
+    return [node["Resources"] for node in skate.nodes() if node["Alive"]]
 
 
 @dataclass
@@ -59,7 +69,8 @@ class Controller:
         self.plan = plan
         self.journal = ExperimentJournal(plan.folder, snapshot)
         self.processes = Processes(plan.reuse_actors, plan.preload)
-        self.capacity = TrialCapacity([node["Resources"] for node in skate.nodes() if node["Alive"]])
+        self.capacity = TrialCapacity(_nodes())
+        self._looked_at_nodes = time.monotonic()
         machine.resources = dict(self.capacity.total)
         self.iteration = 0
         self.interrupted = False
@@ -133,7 +144,7 @@ class Controller:
         request = trial.placement_group_factory
         if request not in self._checked:
             lacking = self.capacity.why_never(request)
-            if lacking:
+            if lacking and not can_grow():
                 raise TuneError(
                     f"{trial} requests {request.required_resources}, which this cluster cannot "
                     f"provide: {lacking}. Request less with tune.with_resources, or start a larger "
@@ -142,7 +153,23 @@ class Controller:
             self._checked.add(request)
         if self.processes.reuse and self._one_leaves(trial):
             return False  # wait for a process that is about to become free
-        return self.capacity.fits(request)
+        return self.capacity.fits(request) or self._is_worth_waiting_for(request)
+
+    def _is_worth_waiting_for(self, request: Any) -> bool:
+        """Look for nodes that have joined; in a cluster that can grow, a few trials wait for some that may."""
+        now = time.monotonic()
+        if now - self._looked_at_nodes < _NODES_SECONDS:
+            return False
+        self.capacity.update(_nodes())
+        self.machine.resources = dict(self.capacity.total)
+        if self.capacity.fits(request):
+            return True
+        # A searcher suggests better with the results of the trials before.
+        learns = getattr(self.machine.search_alg, "searcher", None) is not None
+        if can_grow() and self.capacity.waiting() < (1 if learns else _WAITING_TRIALS_MAX):
+            return True
+        self._looked_at_nodes = now
+        return False
 
     def _one_leaves(self, trial: Trial) -> bool:
         key = (id(trial.experiment.trainable), trial.placement_group_factory)

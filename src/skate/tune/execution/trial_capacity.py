@@ -12,22 +12,38 @@ class TrialCapacity:
     """The resources of a cluster, and the share held by trials."""
 
     def __init__(self, nodes: Sequence[Mapping[str, float]]) -> None:
+        self.held = Resources()
+        self._requests: list[PlacementGroupFactory] = []
+        self.update(nodes)
+
+    def update(self, nodes: Sequence[Mapping[str, float]]) -> None:
+        """Set the nodes of the cluster; what trials hold stays."""
         self.nodes = [Resources(node) for node in nodes]
         self.total = Resources.total(self.nodes)
-        self.held = Resources()
-        self._free = self.total
+        self._free = self.total - self.held
 
     def fits(self, request: PlacementGroupFactory) -> bool:
         """Return True if a request fits in addition to the held resources."""
         return request.total.fits(self._free)
 
+    def waiting(self) -> int:
+        """Return the number of trials that hold more than the cluster has: they wait for nodes."""
+        held, there = Resources(), 0
+        for request in self._requests:
+            if (held + request.total).fits(self.total):
+                held += request.total
+                there += 1
+        return len(self._requests) - there
+
     def take(self, request: PlacementGroupFactory) -> None:
         """Reserve the resources of a trial."""
+        self._requests.append(request)
         self.held += request.total
         self._free = self.total - self.held
 
     def give_back(self, request: PlacementGroupFactory) -> None:
         """Release the resources of a trial that has ended."""
+        self._requests.remove(request)
         self.held -= request.total
         self._free = self.total - self.held
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,9 +76,15 @@ class OptunaSearch(Searcher):
         self._sampler = sampler or optuna.samplers.TPESampler(seed=seed)
         self._study_name, self._storage = study_name or "optuna", storage
         self._trials: dict[str, Any] = {}
+        self._failed: set[str] = set()
         self._study: Any = None
         if space is not None and mode is not None:
             self._begin(mode)
+
+    @property
+    def _ot_study(self) -> Any:
+        """The study of Optuna, by the name under which programs read and plot it; None before there is a space."""
+        return self._study
 
     def _begin(self, mode: Any) -> None:
         optuna = _optuna()
@@ -145,7 +152,9 @@ class OptunaSearch(Searcher):
         step = result.get("training_iteration")
         value = result.get(self._metric)
         if step is not None and value is not None and trial_id in self._trials:
-            self._trials[trial_id].report(value, step)
+            # In a restored search, a trial that has ended for the study may report again.
+            with contextlib.suppress(_optuna().exceptions.UpdateFinishedTrialError):
+                self._trials[trial_id].report(value, step)
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False
@@ -166,11 +175,32 @@ class OptunaSearch(Searcher):
         if values is None or (_is_list(values) and any(each is None for each in values)):
             values = None
             state = optuna.trial.TrialState.FAIL if error else optuna.trial.TrialState.PRUNED
+        if trial_id in self._failed:
+            if values is not None:
+                self._failed.remove(trial_id)
+                self._add_success(suggested.number, values)
+            return
+        if state == optuna.trial.TrialState.FAIL:
+            self._failed.add(trial_id)
         try:
             self._study.tell(suggested, values, state=state)
+        except optuna.exceptions.UpdateFinishedTrialError:
+            pass  # the first result stays
         except ValueError:  # a shared study already has the result
             if suggested.number >= len(self._study.trials):
                 raise
+
+    def _add_success(self, number: int, values: Any) -> None:
+        """Add the result of a trial that has failed before; a study keeps failed trials as they are."""
+        optuna = _optuna()
+        failed = self._study.trials[number]
+        self._study.add_trial(
+            optuna.trial.create_trial(
+                params=failed.params,
+                distributions=failed.distributions,
+                values=values if _is_list(values) else [values],
+            )
+        )
 
     def add_evaluated_point(
         self,
