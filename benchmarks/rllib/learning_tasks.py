@@ -185,9 +185,7 @@ TASKS = {
     "dqn_lunarlander": dqn(
         "LunarLander-v3", 100_000, lr=6.3e-4, minibatch=128, random=1000, epsilon=12_000, uniform=False
     ),
-    "sac_pendulum": sac(
-        "Pendulum-v1", 20_000, lr=1e-3, random=1000, learner="benchmarks.rllib.squared_errors.SquaredErrors"
-    ),
+    "sac_pendulum": sac("Pendulum-v1", 20_000, lr=1e-3, random=1000),
     "sac_halfcheetah": sac(
         "HalfCheetah-v5",
         100_000,
