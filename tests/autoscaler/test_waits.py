@@ -31,16 +31,18 @@ def cluster() -> Iterator[Cluster]:
         made.shutdown()
 
 
-def test_large_requests_wait_for_a_node_that_can_hold_them(cluster: Cluster) -> None:
-    @ray.remote(num_cpus=3)
-    def large() -> int:
+@ray.remote(num_cpus=3)
+def large() -> int:
+    return 7
+
+
+@ray.remote(num_cpus=3)
+class Large:
+    def seven(self) -> int:
         return 7
 
-    @ray.remote(num_cpus=3)
-    class Large:
-        def seven(self) -> int:
-            return 7
 
+def test_large_requests_wait_for_a_node_that_can_hold_them(cluster: Cluster) -> None:
     actor: Any = Large.remote()  # type: ignore[attr-defined]
     call = actor.seven.remote()
     value = large.remote()
@@ -58,10 +60,6 @@ def test_large_requests_wait_for_a_node_that_can_hold_them(cluster: Cluster) -> 
 
 
 def test_a_wait_for_a_node_is_no_deadlock(cluster: Cluster) -> None:
-    @ray.remote(num_cpus=3)
-    def large() -> int:
-        return 7
-
     group = placement_group([{"CPU": 3}])
     # later than a head alone looks for deadlocks
     timer = threading.Timer(2.5, lambda: cluster.add_node(num_cpus=6))
@@ -71,31 +69,18 @@ def test_a_wait_for_a_node_is_no_deadlock(cluster: Cluster) -> None:
 
 
 def test_what_waits_for_a_group_runs_where_the_group_is_placed(cluster: Cluster) -> None:
-    @ray.remote(num_cpus=2)
-    def large() -> int:
-        return 7
-
-    @ray.remote(num_cpus=2)
-    class Large:
-        def seven(self) -> int:
-            return 7
-
     group = placement_group([{"CPU": 2}, {"CPU": 2}])
     wanted = [{"placement_group_bundle_index": index} for index in (0, 1, -1)]
     first, second, third = (PlacementGroupSchedulingStrategy(group, **each) for each in wanted)
-    actor: Any = Large.options(scheduling_strategy=first).remote()  # type: ignore[attr-defined]
+    actor: Any = Large.options(num_cpus=2, scheduling_strategy=first).remote()  # type: ignore[attr-defined]
     values = [actor.seven.remote()]
-    values += [large.options(scheduling_strategy=each).remote() for each in (second, third)]
+    values += [large.options(num_cpus=2, scheduling_strategy=each).remote() for each in (second, third)]
     assert ray.wait(values, timeout=0.2)[0] == []
     cluster.add_node(num_cpus=4)
     assert ray.get(values, timeout=60) == [7, 7, 7]
 
 
 def test_what_is_larger_than_a_worker_waits_with_another_text(cluster: Cluster) -> None:
-    @ray.remote(num_cpus=3)
-    def large() -> int:
-        return 7
-
     publish_worker({"CPU": 2.0})
     value = large.remote()
     group = placement_group([{"CPU": 4}])
@@ -110,10 +95,6 @@ def test_what_is_larger_than_a_worker_waits_with_another_text(cluster: Cluster) 
 
 
 def test_a_request_for_a_named_node_still_fails_at_once(cluster: Cluster) -> None:
-    @ray.remote(num_cpus=3)
-    def large() -> int:
-        return 7
-
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     with pytest.raises(ray.exceptions.TaskUnschedulableError, match="num_cpus=3"):
         ray.get(large.options(scheduling_strategy=here).remote(), timeout=30)

@@ -163,7 +163,7 @@ def test_constructor_may_be_a_coroutine_function() -> None:
     @ray.remote
     class Patient:
         async def __init__(self, other: Any) -> None:
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)  # lets the loop run other steps
             self.value = await other.nap.remote(0.001)
 
         def read(self) -> Any:
@@ -176,7 +176,7 @@ def test_error_of_a_coroutine_constructor_reaches_the_calls() -> None:
     @ray.remote
     class Fails:
         async def __init__(self) -> None:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # lets the loop run other steps
             raise ValueError("it cannot start")
 
         def read(self) -> None: ...

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("cluster")
 class Patient:
     async def __init__(self, value: Any = 1) -> None:
         self.loop = asyncio.get_running_loop()
-        await asyncio.sleep(0)
+        await asyncio.sleep(0)  # lets the loop run other steps
         self.value = value
 
     def read(self) -> Any:
@@ -71,7 +71,7 @@ def test_error_after_a_wait_ends_the_actor() -> None:
     @ray.remote(num_cpus=0)
     class Fails(Patient):
         async def __init__(self) -> None:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # lets the loop run other steps
             raise ValueError("it cannot start")
 
     with pytest.raises(ray.exceptions.ActorDiedError, match="it cannot start"):
@@ -82,7 +82,7 @@ def test_constructor_runs_again_after_a_crash() -> None:
     @ray.remote(num_cpus=0, max_restarts=1)
     class Mortal(Patient):
         async def __init__(self) -> None:
-            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # lets the loop run other steps
             self.value = ray.get_runtime_context().was_current_actor_reconstructed
 
         async def crash(self) -> None:

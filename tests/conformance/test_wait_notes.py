@@ -139,9 +139,9 @@ def test_what_a_library_has_under_way_is_not_told_of(script: Callable[..., Any])
         import ray.data
         class Slow:
             def __init__(self):
-                time.sleep(1.5)
+                time.sleep(1.5)  # the work under test is slow: longer than the first note would take
             def __call__(self, batch):
-                time.sleep(1.5)  # longer than the patience of this test
+                time.sleep(1.5)  # as slow
                 return batch
         pool = ray.data.ActorPoolStrategy(size=1)
         assert ray.data.range(4).map_batches(Slow, compute=pool).materialize().count() == 4

@@ -146,7 +146,7 @@ class CallRunner(WorkerCore):
                 self.actor = await self.create_in_loop(cls, given, named)
             else:
                 self.actor = self.create(cls, given, named)
-        except BaseException as error:  # as above
+        except BaseException as error:  # user code may raise anything; callers of the actor get it
             return self._unmade(running, error, started)
         return self._made(running, started)
 

@@ -156,7 +156,7 @@ class InlineWorker(CallRunner):
         """Return True if the constructor is a coroutine function."""
         try:
             return asyncio_function(self.actor_class(running).__init__)
-        except Exception:  # `make_actor` fails with it as well
+        except Exception:  # loading a class runs user code, which may raise anything; `make_actor` reports it
             return False
 
     def _run_async(self) -> None:
